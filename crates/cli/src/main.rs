@@ -1,0 +1,2 @@
+//! tenalloc
+fn main() {}

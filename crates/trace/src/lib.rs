@@ -1,0 +1,17 @@
+//! A recorded slab trace, from the file to a [`Program`] that a design can run.
+//!
+//! ```text
+//!   perf.data ──┐                                     tasks, geometry, call sites,
+//!   perf script ┴─► read ─► Event, in time order ─►   NUMA ranges, truth (sidecar)
+//!                                        └──► resolve ◄──────────┘
+//!                                                └──► Program: caches, groups, ops
+//! ```
+//!
+//! * `read` knows file formats and nothing of cgroups.
+//! * `sidecar` reads the files that lie beside a `perf.data`.
+//! * `resolve` knows the kernel's rules: which cache, which owner, which node, which frees were hidden.
+//! * [`program`] is the result, the only thing the rest of the project sees.
+
+pub mod program;
+
+pub use program::Program;

@@ -1,1 +1,69 @@
-//! placeholder
+//! Memory control groups inside a process: Linux's cgroup slab controller, rebuilt as a library.
+//!
+//! A program that serves many tenants opens a [`Group`] for each. All tenants share slab pages; every object
+//! knows its owner; every byte is charged up the tree; limits hold; a tenant goes in O(1) while its objects
+//! live on.
+//!
+//! ```
+//! use tenalloc::{CacheConfig, Config, Controller};
+//! # fn main() -> tenalloc::Result<()> {
+//! let ctl = Controller::new(Config::new())?;
+//! let sessions = ctl.cache(&CacheConfig::new("session", 192))?;
+//! let tenant = ctl.root().create("tenant-7")?;
+//! tenant.set_max(1 << 20);
+//! let object = sessions.alloc(&tenant)?;
+//! assert_eq!(tenant.exact(), sessions.charge());
+//! tenant.remove()?; // the object lives on, and is the root's now
+//! assert_eq!(ctl.root().exact(), sessions.charge());
+//! // SAFETY: the object is live and nobody uses it any more.
+//! unsafe { sessions.free(object)? };
+//! assert_eq!(ctl.root().exact(), 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where things are
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`group`] | the tree, counters, owners, stocks, limits, removal |
+//! | [`slab`] | caches, slabs, owner vectors, sheaves, size classes |
+//! | [`page`] | where pages come from: the system with NUMA, or a simulated source with faults |
+//! | `meta`, `table` | memory for bookkeeping, every byte counted |
+//! | `sync` | the locks, each with its rank |
+//!
+//! The crate is `no_std` and uses no `alloc`: it can be the process's malloc.
+//!
+//! # What holds
+//!
+//! * Every live accounted object has one owner, found from its address alone; whoever frees it, the owner's
+//!   group gets the bytes back.
+//! * When nothing is in flight, [`Group::exact`] = Σ over live objects of it and its descendants of (slot +
+//!   [`OWNER_BYTES`]). [`Group::current`] runs ahead of it by at most [`Controller::SLACK_PER_CPU`] bytes a CPU.
+//! * `current` never passes a `max` that was set before the charge.
+//! * A failed call leaves nothing behind.
+
+#![no_std]
+#![deny(clippy::alloc_instead_of_core, clippy::std_instead_of_core)]
+
+#[cfg(feature = "loom")]
+extern crate std;
+
+mod config;
+mod controller;
+mod error;
+pub mod group;
+mod meta;
+pub mod page;
+pub mod slab;
+mod stat;
+mod sync;
+mod table;
+
+pub use config::Config;
+pub use controller::Controller;
+pub use error::{Error, Limit, Result};
+pub use group::{Group, OWNER_BYTES, Owner};
+pub use page::{PAGE, Topology};
+pub use slab::{Cache, CacheConfig, CacheStat, Geometry, NodePolicy};
+pub use stat::Stat;

@@ -1,0 +1,57 @@
+//! What a controller is made from.
+
+use crate::page::{Os, Source, Topology};
+
+/// Configuration of a [`Controller`](crate::Controller).
+#[derive(Clone, Copy)]
+pub struct Config {
+    pub(crate) source: &'static dyn Source,
+    pub(crate) topology: Option<Topology>,
+    pub(crate) hardened: bool,
+    pub(crate) exact_charges: bool,
+}
+
+impl Config {
+    /// The operating system's pages, the machine's topology; hardened in debug builds.
+    pub const fn new() -> Self {
+        Self { source: &Os, topology: None, hardened: cfg!(debug_assertions), exact_charges: false }
+    }
+
+    /// Another source of pages.
+    pub const fn source(self, source: &'static dyn Source) -> Self {
+        Self { source, ..self }
+    }
+
+    /// Another topology than the machine's.
+    pub const fn topology(self, topology: Topology) -> Self {
+        Self { topology: Some(topology), ..self }
+    }
+
+    /// Hardened: every slab has its owner vector from the first object on (4 bytes an object), so that every
+    /// double free is told.
+    pub const fn hardened(self, on: bool) -> Self {
+        Self { hardened: on, ..self }
+    }
+
+    /// Charges go to the tree one by one: `current` is always exact, and every charge touches the counters of
+    /// all ancestors.
+    pub const fn exact_charges(self, on: bool) -> Self {
+        Self { exact_charges: on, ..self }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl core::fmt::Debug for Config {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Config")
+            .field("topology", &self.topology)
+            .field("hardened", &self.hardened)
+            .field("exact_charges", &self.exact_charges)
+            .finish_non_exhaustive()
+    }
+}

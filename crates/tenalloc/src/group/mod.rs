@@ -1,0 +1,33 @@
+//! Memory groups: the tree, its counters, the owners, and the stocks near the CPUs.
+//!
+//! ```text
+//!   object ─► owner vector ─► Owner (id, ≤ 64 bytes) ─► Node ─► parent ─► … ─► root
+//!                                   │ forward, once the group is removed
+//!                                   ▼
+//!                             the parent's Owner
+//!   charge: stock of this CPU ──miss──► counters of the node and all its ancestors
+//! ```
+//!
+//! * `counter`: current, peak and max of one group; the only lock-free part.
+//! * `owner`: the handle between objects and their group, and its forwarding after removal.
+//! * `stock`: bytes charged in advance, per CPU.
+//! * `charge`: how the three work together; every byte goes through here.
+//! * `tree`: nodes, names, creation and removal.
+//! * `handle`: [`Group`] and [`Owner`], what users hold.
+//!
+//! **Why nothing dangles.** A charge resolves owner → node → ancestors while it holds the lock of its CPU's
+//! area. Removal first marks the owner as forwarded, then visits every area's lock once. After that visit no
+//! charge can still be on its way through the removed node, and its record may be used again once the last
+//! handle is dropped. An idle CPU's lock is free, so the visit waits for nobody.
+
+pub(crate) mod charge;
+pub(crate) mod counter;
+pub(crate) mod handle;
+pub(crate) mod owner;
+pub(crate) mod stock;
+pub(crate) mod tree;
+
+pub use handle::{Group, Owner};
+
+/// Bytes that an object's owner entry is charged: the most that an entry of an owner vector takes.
+pub const OWNER_BYTES: u32 = 4;

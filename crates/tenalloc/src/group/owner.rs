@@ -1,0 +1,211 @@
+//! Owners: the small handles between objects and their group (`obj_cgroup`).
+//!
+//! Objects name their owner by a 32-bit id. While its group lives, an owner leads to the group's node. When
+//! the group is removed the owner is *forwarded* to the parent's owner: one store, whatever the number of
+//! objects or of owners forwarded to this one before. A chain of forwards is shortened when it is walked
+//! (union-find, path compression: Tarjan 1975), so it stays near one step. Linux instead splices a list and
+//! rewrites every inherited handle.
+//!
+//! `charged` counts the bytes that went into the tree through an owner. A forwarded owner keeps no stock, so
+//! when its `charged` falls to zero its last object is gone, and so is it.
+
+use super::tree::Node;
+use crate::error::{Error, Result};
+use crate::meta::Meta;
+use crate::sync::{Guard, Lock, Rank};
+use crate::table::Table;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+
+/// "This object is live and owned by no group." (0 in an owner vector: the object is free.)
+pub(crate) const NOBODY: u32 = 1;
+const FIRST: u32 = 2;
+
+/// 40 bytes; at most 64 may stay behind for a removed group.
+pub(crate) struct Record {
+    /// The node it charges. Once forwarded it is only for stocks not yet drained.
+    pub(crate) node: AtomicPtr<Node>,
+    /// Bytes in the tree through this owner, stocks included.
+    pub(crate) charged: AtomicU64,
+    /// Id of the owner that took over; 0: none, this one is current.
+    forward: AtomicU32,
+    /// Under the lock: owners forwarded to this one, and who else holds it (its node, `Owner` handles).
+    forwarded_here: AtomicU32,
+    holders: AtomicU32,
+    next_free: AtomicU32,
+}
+
+const _: () = assert!(core::mem::size_of::<Record>() <= 64);
+
+impl Record {
+    #[inline]
+    pub(crate) fn is_forwarded(&self) -> bool {
+        self.forward.load(Acquire) != 0
+    }
+}
+
+pub(crate) struct Free {
+    list: u32,
+    high: u32,
+    live: u32,
+    forwarded: u32,
+}
+
+pub(crate) struct Owners {
+    table: Table<Record>,
+    state: Lock<Free>,
+}
+
+impl Owners {
+    pub(crate) fn new() -> Self {
+        let free = Free { list: 0, high: FIRST, live: 0, forwarded: 0 };
+        Self { table: Table::new(), state: Lock::new(Rank::Owners, free) }
+    }
+
+    /// The record of an id that is in use.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> &Record {
+        let record = self.table.get(id).expect("an owner id in use has a record");
+        // SAFETY: records are never unmapped before the controller goes; all fields are atomic.
+        unsafe { record.as_ref() }
+    }
+
+    /// A new owner for `node`, which holds it.
+    pub(crate) fn create(&self, node: NonNull<Node>, meta: &Meta) -> Result<u32> {
+        let mut s = self.state.lock();
+        let id = match s.list {
+            0 => s.high,
+            id => id,
+        };
+        let Some(record) = self.table.grow(id, meta) else { return Err(Error::Full { table: "owners" }) };
+        if s.list == 0 {
+            s.high = id.checked_add(1).ok_or(Error::Full { table: "owners" })?;
+        } else {
+            s.list = self.get(id).next_free.load(Relaxed);
+        }
+        // SAFETY: as in `get`.
+        let r = unsafe { record.as_ref() };
+        r.node.store(node.as_ptr(), Relaxed);
+        r.charged.store(0, Relaxed);
+        r.forwarded_here.store(0, Relaxed);
+        r.holders.store(1, Relaxed);
+        r.forward.store(0, Release);
+        s.live += 1;
+        Ok(id)
+    }
+
+    /// From now on `to` speaks for `id`. The caller then drains `id` from every CPU's stock.
+    pub(crate) fn forward(&self, id: u32, to: u32) {
+        let mut s = self.state.lock();
+        let to = self.resolve_locked(&mut s, to);
+        self.get(to).forwarded_here.fetch_add(1, Relaxed);
+        self.get(id).forward.store(to, Release);
+        s.forwarded += 1;
+    }
+
+    /// The owner that now speaks for `id`. An id is current until a forward is seen; seeing it late is
+    /// harmless while the caller holds its CPU's lock (see [`super`]).
+    #[inline]
+    pub(crate) fn resolve(&self, id: u32) -> u32 {
+        if self.get(id).is_forwarded() { self.resolve_locked(&mut self.state.lock(), id) } else { id }
+    }
+
+    fn resolve_locked(&self, s: &mut Guard<'_, Free>, id: u32) -> u32 {
+        let mut end = id;
+        loop {
+            match self.get(end).forward.load(Relaxed) {
+                0 => break,
+                next => end = next,
+            }
+        }
+        // Shorten: everyone on the way now points at the end.
+        let mut at = id;
+        while at != end {
+            let record = self.get(at);
+            let next = record.forward.load(Relaxed);
+            if next != end {
+                record.forward.store(end, Relaxed);
+                self.get(end).forwarded_here.fetch_add(1, Relaxed);
+                self.get(next).forwarded_here.fetch_sub(1, Relaxed);
+                self.free_if_done(s, next);
+            }
+            at = if next == end { end } else { next };
+            if self.get(at).charged.load(Relaxed) == FREED {
+                break; // it went with the shortening; so did everything before it on the way
+            }
+        }
+        end
+    }
+
+    /// Moves `bytes` of charge from a forwarded owner to the one that speaks for it, and returns that one. The
+    /// counters of the tree stay as they are: an ancestor's counter holds its descendants' bytes already.
+    pub(crate) fn hand_over(&self, id: u32, bytes: u64) -> u32 {
+        let mut s = self.state.lock();
+        let to = self.resolve_locked(&mut s, id);
+        if to != id {
+            self.get(id).charged.fetch_sub(bytes, Relaxed);
+            self.get(to).charged.fetch_add(bytes, Relaxed);
+            self.free_if_done(&mut s, id);
+        }
+        to
+    }
+
+    /// The reverse, for bytes that were just charged to `to` because it speaks for `id`.
+    pub(crate) fn hand_back(&self, id: u32, to: u32, bytes: u64) {
+        let mut s = self.state.lock();
+        self.get(id).charged.fetch_add(bytes, Relaxed);
+        self.get(to).charged.fetch_sub(bytes, Relaxed);
+        self.free_if_done(&mut s, to);
+    }
+
+    /// One more holder of an owner that somebody holds already.
+    pub(crate) fn hold(&self, id: u32) {
+        self.get(id).holders.fetch_add(1, Relaxed);
+    }
+
+    /// A holder lets go.
+    pub(crate) fn release(&self, id: u32) {
+        let mut s = self.state.lock();
+        self.get(id).holders.fetch_sub(1, Relaxed);
+        self.free_if_done(&mut s, id);
+    }
+
+    /// Frees a forwarded owner that nothing refers to, and then those it was forwarded to, if that was their
+    /// last reference.
+    fn free_if_done(&self, s: &mut Guard<'_, Free>, mut id: u32) {
+        loop {
+            let r = self.get(id);
+            let next = r.forward.load(Relaxed);
+            let done = next != 0
+                && r.charged.load(Acquire) == 0
+                && r.forwarded_here.load(Relaxed) == 0
+                && r.holders.load(Relaxed) == 0;
+            if !done {
+                return;
+            }
+            r.charged.store(FREED, Relaxed);
+            r.next_free.store(s.list, Relaxed);
+            s.list = id;
+            s.live -= 1;
+            s.forwarded -= 1;
+            self.get(next).forwarded_here.fetch_sub(1, Relaxed);
+            id = next;
+        }
+    }
+
+    /// Owners, and those of them whose group was removed.
+    pub(crate) fn counts(&self) -> (u32, u32) {
+        let s = self.state.lock();
+        (s.live, s.forwarded)
+    }
+
+    /// # Safety
+    /// No owner is used again.
+    pub(crate) unsafe fn drop_table(&self, meta: &Meta) {
+        // SAFETY: the caller's promise.
+        unsafe { self.table.release(meta) };
+    }
+}
+
+/// Mark of a record on the free list.
+const FREED: u64 = u64::MAX;

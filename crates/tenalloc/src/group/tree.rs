@@ -1,0 +1,410 @@
+//! The tree of groups: nodes, names, creation, removal, look-up.
+//!
+//! A node stays in its table until it is removed *and* its last handle is dropped *and* its last child's node
+//! is gone; so a node's `parent` is always good to follow. Names are found through a hash of (parent, name).
+
+use super::counter::Counter;
+use crate::controller::Inner;
+use crate::error::{Error, Result};
+use crate::meta::Meta;
+use crate::sync::{Guard, Lock, Rank};
+use crate::table::Table;
+use core::cell::UnsafeCell;
+use core::ptr::{NonNull, null, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+
+/// Longest name of a group, bytes.
+pub(crate) const NAME_MAX: usize = 255;
+
+/// A group.
+pub(crate) struct Node {
+    pub(crate) counter: Counter,
+    /// Null for the root. Fixed while the node lives.
+    parent: *const Node,
+    name: *const u8,
+    name_len: u8,
+    removed: AtomicBool,
+    pub(crate) owner: u32,
+    /// Handles, and nodes of children.
+    holders: AtomicU32,
+    id: u32,
+    links: UnsafeCell<Links>,
+}
+
+/// Guarded by the tree's lock. Ids; `NIL` ends a list.
+#[derive(Clone, Copy)]
+struct Links {
+    first_child: u32,
+    next: u32,
+    prev: u32,
+    hash_next: u32,
+    children: u32,
+}
+
+const NIL: u32 = u32::MAX;
+
+// 88 bytes of node, 40 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
+const _: () = assert!(core::mem::size_of::<Node>() <= 96);
+
+// SAFETY: `links` is touched under the tree's lock; the rest is atomic or fixed while the node lives.
+unsafe impl Sync for Node {}
+
+impl Node {
+    pub(crate) fn parent(&self) -> Option<&Node> {
+        // SAFETY: a node holds its parent, so the parent's record lives at least as long.
+        unsafe { self.parent.as_ref() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        // SAFETY: the name was copied from a str when the node was made and lives as long as the node.
+        unsafe {
+            core::str::from_utf8_unchecked(core::slice::from_raw_parts(self.name, self.name_len.into()))
+        }
+    }
+
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Acquire)
+    }
+
+    /// Whether this is `other` or below it.
+    pub(crate) fn is_within(&self, other: &Node) -> bool {
+        let mut at = Some(self);
+        while let Some(node) = at {
+            if core::ptr::eq(node, other) {
+                return true;
+            }
+            at = node.parent();
+        }
+        false
+    }
+}
+
+/// Prints a node's path: `/` for the root, else `/a/b`.
+pub(crate) struct Path<'a>(pub(crate) &'a Node);
+
+impl core::fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0.parent() {
+            None => f.write_str("/"),
+            Some(parent) => {
+                if parent.parent().is_some() {
+                    Path(parent).fmt(f)?;
+                }
+                f.write_str("/")?;
+                f.write_str(self.0.name())
+            }
+        }
+    }
+}
+
+/// What the tree's lock guards besides the nodes' links.
+pub(crate) struct State {
+    /// Hash buckets: first node id of each chain.
+    buckets: *mut u32,
+    mask: u32,
+    groups: u32,
+    free: u32,
+    high: u32,
+    /// Nodes in use, the removed but still held ones too.
+    nodes: u32,
+}
+
+// SAFETY: `buckets` belongs to this state alone.
+unsafe impl Send for State {}
+
+pub(crate) struct Tree {
+    table: Table<Node>,
+    state: Lock<State>,
+}
+
+impl Tree {
+    pub(crate) fn new() -> Self {
+        let state = State { buckets: null_mut(), mask: 0, groups: 0, free: NIL, high: 0, nodes: 0 };
+        Self { table: Table::new(), state: Lock::new(Rank::Tree, state) }
+    }
+
+    fn node(&self, id: u32) -> &Node {
+        let node = self.table.get(id).expect("a node id in use has a record");
+        // SAFETY: records are never unmapped before the controller goes; mutable parts are behind the lock.
+        unsafe { node.as_ref() }
+    }
+
+    fn links(&self, id: u32, _held: &Guard<'_, State>) -> Links {
+        // SAFETY: the tree's lock is held.
+        unsafe { *self.node(id).links.get() }
+    }
+
+    fn edit(&self, id: u32, _held: &mut Guard<'_, State>, change: impl FnOnce(&mut Links)) {
+        // SAFETY: the tree's lock is held, mutably.
+        change(unsafe { &mut *self.node(id).links.get() });
+    }
+
+    /// Makes a group; `parent` is `None` once, for the root. The new node has one holder: the caller.
+    pub(crate) fn create(&self, inner: &Inner, parent: Option<&Node>, name: &str) -> Result<NonNull<Node>> {
+        let bad = name.is_empty()
+            || name.len() > NAME_MAX
+            || name.contains(['/', '\0'])
+            || matches!(name, "." | "..");
+        if parent.is_some() && bad {
+            return Err(Error::BadName);
+        }
+        let mut s = self.state.lock();
+        if let Some(p) = parent {
+            if p.is_removed() {
+                return Err(Error::GroupRemoved);
+            }
+            if self.find(&s, p, name).is_some() {
+                return Err(Error::Exists);
+            }
+        }
+        self.grow_buckets(&mut s, &inner.meta)?;
+        let id = if s.free == NIL { s.high } else { s.free };
+        let record = self.table.grow(id, &inner.meta).ok_or(Error::Full { table: "groups" })?;
+        let text = inner.meta.alloc(name.len()).ok_or(Error::NoMemory { bytes: name.len() })?;
+        let owner = match inner.owners.create(record, &inner.meta) {
+            Ok(owner) => owner,
+            Err(e) => {
+                // SAFETY: just allocated.
+                unsafe { inner.meta.free(text, name.len()) };
+                return Err(e);
+            }
+        };
+        // Nothing fails from here on.
+        if s.free == NIL {
+            s.high += 1;
+        } else {
+            s.free = self.links(id, &s).next;
+        }
+        let first = parent.map(|p| self.links(p.id, &s).first_child);
+        // SAFETY: the record is free, so nobody else looks at it; the name has room for `name.len()` bytes.
+        unsafe {
+            text.as_ptr().copy_from_nonoverlapping(name.as_ptr(), name.len());
+            record.write(Node {
+                counter: Counter::new(),
+                parent: parent.map_or(null(), core::ptr::from_ref),
+                name: text.as_ptr(),
+                name_len: name.len() as u8,
+                removed: AtomicBool::new(false),
+                owner,
+                holders: AtomicU32::new(1),
+                id,
+                links: UnsafeCell::new(Links {
+                    first_child: NIL,
+                    next: first.unwrap_or(NIL),
+                    prev: NIL,
+                    hash_next: NIL,
+                    children: 0,
+                }),
+            });
+        }
+        if let Some(p) = parent {
+            p.holders.fetch_add(1, Relaxed);
+            if let Some(first) = first.filter(|f| *f != NIL) {
+                self.edit(first, &mut s, |l| l.prev = id);
+            }
+            self.edit(p.id, &mut s, |l| {
+                l.first_child = id;
+                l.children += 1;
+            });
+            self.hash_in(&mut s, id);
+            s.groups += 1;
+        }
+        s.nodes += 1;
+        Ok(record)
+    }
+
+    /// Takes a group out of the tree: no new charges through its handles, its owner forwarded to the parent's.
+    /// Cost: one visit of each CPU, whatever the number of objects.
+    pub(crate) fn remove(&self, inner: &Inner, node: &Node) -> Result<()> {
+        let mut s = self.state.lock();
+        let Some(parent) = node.parent() else { return Err(Error::Root) };
+        if node.is_removed() {
+            return Err(Error::GroupRemoved);
+        }
+        let links = self.links(node.id, &s);
+        if links.children > 0 {
+            return Err(Error::GroupBusy { children: links.children });
+        }
+        node.removed.store(true, Release);
+        self.hash_out(&mut s, node);
+        if links.prev == NIL {
+            self.edit(parent.id, &mut s, |l| l.first_child = links.next);
+        } else {
+            self.edit(links.prev, &mut s, |l| l.next = links.next);
+        }
+        if links.next != NIL {
+            self.edit(links.next, &mut s, |l| l.prev = links.prev);
+        }
+        self.edit(parent.id, &mut s, |l| l.children -= 1);
+        s.groups -= 1;
+        inner.owners.forward(node.owner, parent.owner);
+        inner.drain_owner(node.owner);
+        Ok(())
+    }
+
+    /// One more holder of a node that somebody holds already.
+    pub(crate) fn hold(&self, node: &Node) {
+        node.holders.fetch_add(1, Relaxed);
+    }
+
+    /// A holder lets go. A removed node without holders is free again, and then perhaps its parent's.
+    pub(crate) fn release(&self, inner: &Inner, node: &Node) {
+        // The common case: not the last holder, or not removed.
+        let mut seen = node.holders.load(Relaxed);
+        while seen > 1 {
+            match node.holders.compare_exchange_weak(seen, seen - 1, Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+        let mut s = self.state.lock();
+        let mut node = node;
+        while node.holders.fetch_sub(1, AcqRel) == 1 && node.is_removed() {
+            let parent = node.parent();
+            inner.owners.release(node.owner);
+            // SAFETY: nobody holds the node, so nobody can read its name.
+            unsafe { inner.meta.free(NonNull::new_unchecked(node.name.cast_mut()), node.name_len.into()) };
+            let free = s.free;
+            self.edit(node.id, &mut s, |l| l.next = free);
+            s.free = node.id;
+            s.nodes -= 1;
+            match parent {
+                Some(parent) => node = parent,
+                None => break,
+            }
+        }
+    }
+
+    /// The child of `parent` called `name`, held for the caller.
+    pub(crate) fn child(&self, parent: &Node, name: &str) -> Option<NonNull<Node>> {
+        let s = self.state.lock();
+        let node = self.find(&s, parent, name)?;
+        self.hold(node);
+        Some(NonNull::from(node))
+    }
+
+    /// The first child, or the next one after `after`, held for the caller. Siblings come newest first; those
+    /// made during the walk may be missed. `None` too when `after` was removed meanwhile.
+    pub(crate) fn next_child(&self, parent: &Node, after: Option<&Node>) -> Option<NonNull<Node>> {
+        let s = self.state.lock();
+        let id = match after {
+            None => self.links(parent.id, &s).first_child,
+            Some(node) if node.is_removed() => NIL,
+            Some(node) => self.links(node.id, &s).next,
+        };
+        (id != NIL).then(|| {
+            let node = self.node(id);
+            self.hold(node);
+            NonNull::from(node)
+        })
+    }
+
+    /// Groups (without the root), and nodes still in the table.
+    pub(crate) fn counts(&self) -> (u32, u32) {
+        let s = self.state.lock();
+        (s.groups, s.nodes)
+    }
+
+    fn find<'a>(&'a self, s: &Guard<'_, State>, parent: &Node, name: &str) -> Option<&'a Node> {
+        if s.buckets.is_null() {
+            return None;
+        }
+        // SAFETY: there are `mask + 1` buckets.
+        let mut id = unsafe { s.buckets.add((hash(parent.id, name) & s.mask) as usize).read() };
+        while id != NIL {
+            let node = self.node(id);
+            if core::ptr::eq(node.parent, parent) && node.name() == name {
+                return Some(node);
+            }
+            id = self.links(id, s).hash_next;
+        }
+        None
+    }
+
+    fn hash_in(&self, s: &mut Guard<'_, State>, id: u32) {
+        let node = self.node(id);
+        let parent = node.parent().map_or(NIL, |p| p.id);
+        let bucket = s.buckets.wrapping_add((hash(parent, node.name()) & s.mask) as usize);
+        // SAFETY: there are `mask + 1` buckets, and the lock is held.
+        unsafe {
+            let first = bucket.read();
+            self.edit(id, s, |l| l.hash_next = first);
+            bucket.write(id);
+        }
+    }
+
+    fn hash_out(&self, s: &mut Guard<'_, State>, node: &Node) {
+        let parent = node.parent().map_or(NIL, |p| p.id);
+        let bucket = s.buckets.wrapping_add((hash(parent, node.name()) & s.mask) as usize);
+        let after = self.links(node.id, s).hash_next;
+        // SAFETY: as in `hash_in`.
+        let mut at = unsafe { bucket.read() };
+        if at == node.id {
+            // SAFETY: as above.
+            return unsafe { bucket.write(after) };
+        }
+        while at != NIL {
+            let next = self.links(at, s).hash_next;
+            if next == node.id {
+                return self.edit(at, s, |l| l.hash_next = after);
+            }
+            at = next;
+        }
+    }
+
+    /// Keeps at most one group a bucket on average.
+    fn grow_buckets(&self, s: &mut Guard<'_, State>, meta: &Meta) -> Result<()> {
+        let old = if s.buckets.is_null() { 0 } else { s.mask + 1 };
+        if s.groups < old {
+            return Ok(());
+        }
+        let new = (old * 2).max(16);
+        let bytes = new as usize * 4;
+        let Some(buckets) = meta.alloc(bytes) else {
+            // A crowded table is slower, not wrong; without any there is no place for a name.
+            return if old > 0 { Ok(()) } else { Err(Error::NoMemory { bytes }) };
+        };
+        let (old_buckets, old_mask) = (s.buckets, s.mask);
+        s.buckets = buckets.as_ptr().cast();
+        s.mask = new - 1;
+        for i in 0..new as usize {
+            // SAFETY: the new array has `new` entries.
+            unsafe { s.buckets.add(i).write(NIL) };
+        }
+        for i in 0..old as usize {
+            // SAFETY: the old array has `old` entries.
+            let mut id = unsafe { old_buckets.add(i).read() };
+            while id != NIL {
+                let next = self.links(id, s).hash_next;
+                self.hash_in(s, id);
+                id = next;
+            }
+        }
+        if let Some(old_buckets) = NonNull::new(old_buckets) {
+            // SAFETY: the old array, used no more.
+            unsafe { meta.free(old_buckets.cast(), (old_mask as usize + 1) * 4) };
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// No node is used again.
+    pub(crate) unsafe fn drop_table(&self, meta: &Meta) {
+        let s = self.state.lock();
+        if let Some(buckets) = NonNull::new(s.buckets) {
+            // SAFETY: the caller's promise.
+            unsafe { meta.free(buckets.cast(), (s.mask as usize + 1) * 4) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.table.release(meta) };
+    }
+}
+
+/// FNV-1a over the parent's id and the name, folded: names are short and looked up rarely.
+fn hash(parent: u32, name: &str) -> u32 {
+    let mut h = 0xcbf2_9ce4_8422_2325u64;
+    for b in parent.to_le_bytes().into_iter().chain(name.bytes()) {
+        h = (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3);
+    }
+    (h ^ h >> 32) as u32
+}

@@ -1,0 +1,513 @@
+//! Chunks: 2 MiB of one node, cut into runs of pages.
+//!
+//! ```text
+//!   chunk base (2 MiB aligned)                                   one descriptor a run
+//!   ├─ header: node, free and dirty pages, page → descriptor ─┬─ Slab 0, Slab 1, … (dense)
+//!   ├─ page 9 ─┐                                              │
+//!   ├─ page 10 ├─ a run of three pages: a slab, or one large  ┘
+//!   ├─ page 11 ┘  object; its pages all map to its descriptor
+//!   └─ … page 511
+//! ```
+//!
+//! address → `(address - 1) & !(CHUNK - 1)` → header → page → descriptor: three loads, no search. The `- 1` is
+//! for huge objects, which have a mapping of their own and may begin right where a chunk would: their header
+//! is then the chunk before. Descriptors are dense, so that only as much of the header is touched as there are
+//! runs; no byte of a page is touched before somebody uses it.
+
+use super::{PAGE, Source, registry::Registry};
+use crate::slab::{Kind, Slab};
+use crate::sync::{Lock, Rank};
+use core::mem::size_of;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
+
+/// Bytes and alignment of a chunk: one huge page.
+pub(crate) const CHUNK: usize = 2 << 20;
+const PAGES: usize = CHUNK / PAGE;
+/// Pages in front that hold the header when every page is a run of its own.
+const RESERVED: usize = (size_of::<Header>() + PAGES * size_of::<Slab>()).div_ceil(PAGE);
+/// Longest run cut from a chunk; what is longer gets a mapping of its own.
+pub(crate) const MAX_RUN: usize = 256;
+const BINS: usize = 10;
+const NO_BIN: u8 = u8::MAX;
+
+#[repr(C, align(64))]
+struct Header {
+    node: u8,
+    /// In which list of its node: log2 of the longest free run, or `NO_BIN` without free pages.
+    bin: u8,
+    huge: bool,
+    free_pages: u16,
+    /// Descriptors ever used, and the list of those free again (index + 1, linked by `Slab::free`).
+    descs: u16,
+    free_desc: u16,
+    next: *mut Header,
+    prev: *mut Header,
+    all_next: *mut Header,
+    all_prev: *mut Header,
+    /// The mapping: its start and length (the chunk itself, unless huge).
+    map_start: *mut u8,
+    map_bytes: usize,
+    free: Bits,
+    /// Free pages that were used before: resident, and not zero.
+    dirty: Bits,
+    /// Page → descriptor + 1; 0: in no run.
+    map: [AtomicU16; PAGES],
+}
+
+impl Header {
+    fn desc(this: *mut Self, index: u16) -> *mut Slab {
+        // Descriptors follow the header; RESERVED makes room for PAGES of them.
+        this.wrapping_add(1).cast::<Slab>().wrapping_add(usize::from(index))
+    }
+
+    /// Bytes of the header that have been touched, in whole pages.
+    fn resident(&self) -> usize {
+        (size_of::<Self>() + usize::from(self.descs) * size_of::<Slab>()).next_multiple_of(PAGE)
+    }
+}
+
+/// What all chunks of a controller hold, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    /// Address space mapped.
+    pub(crate) mapped: usize,
+    /// Headers and descriptors, as far as touched.
+    pub(crate) headers: usize,
+    /// In runs.
+    pub(crate) runs: usize,
+    /// Free but resident.
+    pub(crate) dirty: usize,
+}
+
+struct State {
+    bins: [[*mut Header; BINS]; super::topology::MAX_NODES as usize],
+    all: *mut Header,
+    totals: Totals,
+}
+
+// SAFETY: the pointers lead to chunks that belong to this state alone; it is reached through its lock.
+unsafe impl Send for State {}
+
+/// Every chunk of a controller.
+pub(crate) struct Chunks {
+    source: &'static dyn Source,
+    registry: Registry,
+    state: Lock<State>,
+}
+
+impl Chunks {
+    pub(crate) fn new(source: &'static dyn Source) -> Option<Self> {
+        let state = State {
+            bins: [[null_mut(); BINS]; super::topology::MAX_NODES as usize],
+            all: null_mut(),
+            totals: Totals::default(),
+        };
+        Some(Self { source, registry: Registry::new(source)?, state: Lock::new(Rank::Chunk, state) })
+    }
+
+    /// A run of `pages`, aligned to `align` bytes (a power of two ≥ `PAGE`), on `node`. Its descriptor has
+    /// `base`, `pages`, `node` and `kind` set and is otherwise blank.
+    pub(crate) fn alloc(&self, pages: usize, align: usize, node: u8, kind: Kind) -> Option<NonNull<Slab>> {
+        if !self.source.admit(pages.checked_mul(PAGE)?) {
+            return None;
+        }
+        if pages > MAX_RUN || align > MAX_RUN * PAGE {
+            return self.alloc_huge(pages, align, node);
+        }
+        let step = align / PAGE;
+        let mut s = self.state.lock();
+        for bin in pages.ilog2() as usize..BINS {
+            let mut at = s.bins[usize::from(node)][bin];
+            while !at.is_null() {
+                // SAFETY: chunks on a list are mapped and ours.
+                let h = unsafe { &mut *at };
+                if let Some(first) = h.free.find_run(pages, step) {
+                    return Some(self.take(&mut s, at, first, pages, kind));
+                }
+                at = h.next;
+            }
+        }
+        let at = self.new_chunk(&mut s, node)?;
+        // SAFETY: just made.
+        let first = unsafe { (*at).free.find_run(pages, step) }?;
+        Some(self.take(&mut s, at, first, pages, kind))
+    }
+
+    fn new_chunk(&self, s: &mut State, node: u8) -> Option<*mut Header> {
+        let start = self.source.map(CHUNK, CHUNK, Some(node))?;
+        if !self.registry.insert(start.as_ptr() as usize) {
+            // SAFETY: the mapping just made.
+            unsafe { self.source.unmap(start, CHUNK) };
+            return None;
+        }
+        let at = start.as_ptr().cast::<Header>();
+        // SAFETY: zeroed memory of the right size and alignment; zeros are a valid `Header`.
+        let h = unsafe { &mut *at };
+        h.node = node;
+        h.bin = NO_BIN;
+        h.map_start = start.as_ptr();
+        h.map_bytes = CHUNK;
+        h.free.set(RESERVED, PAGES - RESERVED, true);
+        h.free_pages = (PAGES - RESERVED) as u16;
+        s.totals.mapped += CHUNK;
+        s.totals.headers += h.resident();
+        link_all(s, at);
+        rebin(s, at);
+        Some(at)
+    }
+
+    fn take(&self, s: &mut State, at: *mut Header, first: usize, pages: usize, kind: Kind) -> NonNull<Slab> {
+        // SAFETY: `at` is a mapped chunk of ours and the lock is held.
+        let h = unsafe { &mut *at };
+        let was = h.resident();
+        let index = if h.free_desc > 0 {
+            let index = h.free_desc - 1;
+            // SAFETY: a descriptor on the free list was initialised when it was first used.
+            h.free_desc = unsafe { (*Header::desc(at, index)).free };
+            index
+        } else {
+            h.descs += 1;
+            h.descs - 1
+        };
+        let desc = Header::desc(at, index);
+        let base = at.cast::<u8>().wrapping_add(first * PAGE);
+        // SAFETY: there is room for PAGES descriptors, one a page at most; this one is free.
+        unsafe { desc.write(Slab::blank(base, pages as u32, index, h.node, kind)) };
+        h.free.set(first, pages, false);
+        s.totals.dirty -= h.dirty.count(first, pages) * PAGE;
+        h.dirty.set(first, pages, false);
+        h.free_pages -= pages as u16;
+        for entry in &h.map[first..first + pages] {
+            entry.store(index + 1, Relaxed);
+        }
+        s.totals.headers += h.resident() - was;
+        s.totals.runs += pages * PAGE;
+        rebin(s, at);
+        NonNull::new(desc).expect("a descriptor lies inside a chunk")
+    }
+
+    /// Gives a run back. A chunk without runs is unmapped unless it is the only such one of its node.
+    ///
+    /// # Safety
+    /// The run is one of ours, and nobody uses its memory or descriptor any more.
+    pub(crate) unsafe fn free(&self, desc: NonNull<Slab>) {
+        // SAFETY: the caller gives the descriptor of a live run.
+        let (base, pages, index) =
+            unsafe { (desc.as_ref().base(), desc.as_ref().pages(), desc.as_ref().index()) };
+        let at = chunk_of(base as usize) as *mut Header;
+        // SAFETY: the run's chunk is mapped while the run lives.
+        if unsafe { (*at).huge } {
+            // SAFETY: as the caller promises.
+            return unsafe { self.free_huge(at) };
+        }
+        let mut s = self.state.lock();
+        // SAFETY: as above, and the lock is held.
+        let h = unsafe { &mut *at };
+        let first = (base as usize - at as usize) / PAGE;
+        for entry in &h.map[first..first + pages] {
+            entry.store(0, Relaxed);
+        }
+        // SAFETY: the descriptor is in this chunk and unused from here on.
+        unsafe { (*desc.as_ptr()).free = h.free_desc };
+        h.free_desc = index + 1;
+        h.free.set(first, pages, true);
+        h.dirty.set(first, pages, true);
+        h.free_pages += pages as u16;
+        s.totals.runs -= pages * PAGE;
+        s.totals.dirty += pages * PAGE;
+        rebin(&mut s, at);
+        if usize::from(h.free_pages) == PAGES - RESERVED && self.another_is_free(&s, at) {
+            self.drop_chunk(&mut s, at);
+        }
+    }
+
+    fn another_is_free(&self, s: &State, at: *mut Header) -> bool {
+        // SAFETY: listed chunks are mapped; the lock is held.
+        let mut other = unsafe { s.bins[usize::from((*at).node)][usize::from((*at).bin)] };
+        while !other.is_null() {
+            // SAFETY: as above.
+            let h = unsafe { &*other };
+            if other != at && usize::from(h.free_pages) == PAGES - RESERVED {
+                return true;
+            }
+            other = h.next;
+        }
+        false
+    }
+
+    fn drop_chunk(&self, s: &mut State, at: *mut Header) {
+        // SAFETY: a chunk without runs; the lock is held.
+        let h = unsafe { &mut *at };
+        unlink(s, at);
+        unlink_all(s, at);
+        s.totals.mapped -= h.map_bytes;
+        s.totals.headers -= h.resident();
+        s.totals.dirty -= h.dirty.count(0, PAGES) * PAGE;
+        self.registry.remove(at as usize);
+        // SAFETY: the whole mapping, unused.
+        unsafe { self.source.unmap(NonNull::new_unchecked(h.map_start), h.map_bytes) };
+    }
+
+    /// The descriptor of the run that holds `address`, if it is in one of ours.
+    #[inline]
+    pub(crate) fn find(&self, address: usize) -> Option<NonNull<Slab>> {
+        let chunk = chunk_of(address);
+        if !self.registry.has(chunk) {
+            return None;
+        }
+        let at = chunk as *mut Header;
+        // SAFETY: a registered chunk is mapped and begins with a header. It stays so while any object of it
+        // lives; that one does is what the caller claims by asking.
+        let h = unsafe { &*at };
+        let index = if h.huge { 1 } else { h.map.get((address - chunk) / PAGE)?.load(Relaxed) };
+        NonNull::new(Header::desc(at, index.checked_sub(1)?))
+    }
+
+    fn alloc_huge(&self, pages: usize, align: usize, node: u8) -> Option<NonNull<Slab>> {
+        let bytes = pages.checked_mul(PAGE)?;
+        // In front of the object: its header page and what alignment asks for.
+        let lead = align.max(PAGE);
+        let want = bytes.checked_add(lead)?;
+        let start = self.source.map(want, align.max(CHUNK), Some(node))?;
+        let base = start.as_ptr().wrapping_add(lead);
+        let at = chunk_of(base as usize) as *mut Header;
+        if !self.registry.insert(at as usize) {
+            // SAFETY: the mapping just made.
+            unsafe { self.source.unmap(start, want) };
+            return None;
+        }
+        let mut s = self.state.lock();
+        // SAFETY: `at` lies in the lead of the new zeroed mapping (it is its start, or a chunk before the
+        // object), and the header with one descriptor fits into a page.
+        let h = unsafe { &mut *at };
+        h.node = node;
+        h.bin = NO_BIN;
+        h.huge = true;
+        h.map_start = start.as_ptr();
+        h.map_bytes = want;
+        h.descs = 1;
+        let desc = Header::desc(at, 0);
+        // SAFETY: as above.
+        unsafe { desc.write(Slab::blank(base, pages as u32, 0, node, Kind::Large)) };
+        s.totals.mapped += want;
+        s.totals.headers += h.resident();
+        s.totals.runs += bytes;
+        link_all(&mut s, at);
+        NonNull::new(desc)
+    }
+
+    /// # Safety
+    /// `at` is the header of a huge object that nobody uses any more.
+    unsafe fn free_huge(&self, at: *mut Header) {
+        let mut s = self.state.lock();
+        // SAFETY: the caller's promise.
+        let h = unsafe { &mut *at };
+        // SAFETY: descriptor 0 is the object's.
+        s.totals.runs -= unsafe { (*Header::desc(at, 0)).pages() } * PAGE;
+        s.totals.mapped -= h.map_bytes;
+        s.totals.headers -= h.resident();
+        unlink_all(&mut s, at);
+        self.registry.remove(at as usize);
+        // SAFETY: the whole mapping, unused.
+        unsafe { self.source.unmap(NonNull::new_unchecked(h.map_start), h.map_bytes) };
+    }
+
+    /// Gives back every chunk without runs and the memory behind all other free pages. Bytes given back.
+    pub(crate) fn trim(&self) -> usize {
+        let mut s = self.state.lock();
+        let before = s.totals.dirty;
+        let mut at = s.all;
+        while !at.is_null() {
+            // SAFETY: listed chunks are mapped; the lock is held.
+            let h = unsafe { &mut *at };
+            let next = h.all_next;
+            if !h.huge && usize::from(h.free_pages) == PAGES - RESERVED {
+                self.drop_chunk(&mut s, at);
+            } else if !h.huge {
+                let mut from = 0;
+                while let Some((first, pages)) = h.dirty.next_run(from) {
+                    // SAFETY: dirty pages are free: nobody needs their contents.
+                    unsafe {
+                        let start = at.cast::<u8>().add(first * PAGE);
+                        self.source.purge(NonNull::new_unchecked(start), pages * PAGE);
+                    }
+                    s.totals.dirty -= pages * PAGE;
+                    from = first + pages;
+                }
+                h.dirty = Bits([0; PAGES / 64]);
+            }
+            at = next;
+        }
+        before - s.totals.dirty
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        self.state.lock().totals
+    }
+
+    /// Unmaps everything.
+    ///
+    /// # Safety
+    /// Nothing of this is used again.
+    pub(crate) unsafe fn release(&self) {
+        let s = self.state.lock();
+        let mut at = s.all;
+        while !at.is_null() {
+            // SAFETY: each chunk is unmapped once, after its links were read.
+            unsafe {
+                let (next, start, bytes) = ((*at).all_next, (*at).map_start, (*at).map_bytes);
+                self.source.unmap(NonNull::new_unchecked(start), bytes);
+                at = next;
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.registry.release(self.source) };
+    }
+}
+
+#[inline]
+fn chunk_of(address: usize) -> usize {
+    address.wrapping_sub(1) & !(CHUNK - 1)
+}
+
+fn link_all(s: &mut State, at: *mut Header) {
+    // SAFETY: both are chunks of ours; the lock is held.
+    unsafe {
+        (*at).all_next = s.all;
+        (*at).all_prev = null_mut();
+        if !s.all.is_null() {
+            (*s.all).all_prev = at;
+        }
+    }
+    s.all = at;
+}
+
+fn unlink_all(s: &mut State, at: *mut Header) {
+    // SAFETY: as in `link_all`.
+    unsafe {
+        let (next, prev) = ((*at).all_next, (*at).all_prev);
+        if prev.is_null() {
+            s.all = next
+        } else {
+            (*prev).all_next = next
+        }
+        if !next.is_null() {
+            (*next).all_prev = prev;
+        }
+    }
+}
+
+fn unlink(s: &mut State, at: *mut Header) {
+    // SAFETY: as in `link_all`.
+    unsafe {
+        let h = &mut *at;
+        if h.bin == NO_BIN {
+            return;
+        }
+        if h.prev.is_null() {
+            s.bins[usize::from(h.node)][usize::from(h.bin)] = h.next;
+        } else {
+            (*h.prev).next = h.next;
+        }
+        if !h.next.is_null() {
+            (*h.next).prev = h.prev;
+        }
+        h.bin = NO_BIN;
+    }
+}
+
+/// Puts a chunk into the list of its longest free run. Short runs are served first, so full chunks stay full
+/// and empty ones get a chance to go.
+fn rebin(s: &mut State, at: *mut Header) {
+    // SAFETY: as in `link_all`.
+    unsafe {
+        let h = &mut *at;
+        let bin = h.free.longest_run().checked_ilog2().map_or(NO_BIN, |b| b as u8);
+        if bin == h.bin {
+            return;
+        }
+        unlink(s, at);
+        if bin != NO_BIN {
+            let head = &mut s.bins[usize::from(h.node)][usize::from(bin)];
+            h.next = *head;
+            h.prev = null_mut();
+            if !head.is_null() {
+                (**head).prev = at;
+            }
+            *head = at;
+            h.bin = bin;
+        }
+    }
+}
+
+/// A bit for each page of a chunk.
+#[derive(Clone, Copy)]
+struct Bits([u64; PAGES / 64]);
+
+impl Bits {
+    /// First position ≥ `from` whose bit is `value`, or `PAGES`.
+    fn next(&self, from: usize, value: bool) -> usize {
+        let mut word = from / 64;
+        let mut mask = u64::MAX << (from % 64);
+        while word < self.0.len() {
+            let w = if value { self.0[word] } else { !self.0[word] } & mask;
+            if w != 0 {
+                return word * 64 + w.trailing_zeros() as usize;
+            }
+            mask = u64::MAX;
+            word += 1;
+        }
+        PAGES
+    }
+
+    /// The first run of set bits at or after `from`: (first, length).
+    fn next_run(&self, from: usize) -> Option<(usize, usize)> {
+        let first = self.next(from, true);
+        (first < PAGES).then(|| (first, self.next(first, false) - first))
+    }
+
+    /// First place for `pages` set bits that begins at a multiple of `step`.
+    fn find_run(&self, pages: usize, step: usize) -> Option<usize> {
+        let mut from = 0;
+        while let Some((first, len)) = self.next_run(from) {
+            let aligned = first.next_multiple_of(step);
+            if aligned + pages <= first + len {
+                return Some(aligned);
+            }
+            from = first + len;
+        }
+        None
+    }
+
+    fn longest_run(&self) -> usize {
+        let (mut from, mut longest) = (0, 0);
+        while let Some((first, len)) = self.next_run(from) {
+            longest = longest.max(len);
+            from = first + len;
+        }
+        longest
+    }
+
+    fn masks(first: usize, pages: usize) -> impl Iterator<Item = (usize, u64)> {
+        let end = first + pages;
+        (first / 64..end.div_ceil(64)).map(move |word| {
+            let low = first.saturating_sub(word * 64).min(63);
+            let high = (end - word * 64).min(64);
+            (word, u64::MAX << low & u64::MAX >> (64 - high))
+        })
+    }
+
+    fn set(&mut self, first: usize, pages: usize, value: bool) {
+        for (word, mask) in Self::masks(first, pages) {
+            if value { self.0[word] |= mask } else { self.0[word] &= !mask }
+        }
+    }
+
+    fn count(&self, first: usize, pages: usize) -> usize {
+        Self::masks(first, pages).map(|(word, mask)| (self.0[word] & mask).count_ones() as usize).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

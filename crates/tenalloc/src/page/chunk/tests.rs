@@ -1,0 +1,132 @@
+//! Runs of pages against a plain model: every page is in at most one run, and the totals add up.
+
+use super::*;
+use crate::page::{PAGE, Simulated};
+use proptest::prelude::*;
+extern crate std;
+use std::boxed::Box;
+use std::vec::Vec;
+
+fn chunks() -> (&'static Simulated, Chunks) {
+    let source: &'static Simulated = Box::leak(Box::new(Simulated::new()));
+    (source, Chunks::new(source).unwrap())
+}
+
+fn at(desc: NonNull<Slab>) -> (usize, usize) {
+    // SAFETY: the tests ask only for live runs.
+    unsafe { (desc.as_ref().base() as usize, desc.as_ref().pages()) }
+}
+
+#[test]
+fn bits_match_a_plain_vector() {
+    let mut bits = Bits([0; PAGES / 64]);
+    let mut plain = [false; PAGES];
+    for (first, len, value) in
+        [(9, 503, true), (60, 10, false), (64, 64, false), (511, 1, false), (0, 1, true)]
+    {
+        bits.set(first, len, value);
+        plain[first..first + len].fill(value);
+        assert!((0..PAGES).all(|i| (bits.next(i, true) == i) == plain[i]));
+        assert_eq!(bits.count(0, PAGES), plain.iter().filter(|b| **b).count());
+    }
+    assert_eq!(bits.longest_run(), 511 - 128);
+    assert_eq!(bits.find_run(8, 8), Some(16));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn runs_never_overlap(steps in prop::collection::vec((0usize..3, 1usize..600, 0u32..4, 0u8..2), 1..80)) {
+        let (source, chunks) = chunks();
+        let mut live: Vec<(usize, usize, NonNull<Slab>)> = Vec::new();
+        for (kind, pages, align, node) in steps {
+            if kind == 0 && !live.is_empty() {
+                let (.., desc) = live.swap_remove(pages % live.len());
+                // SAFETY: live until here.
+                unsafe { chunks.free(desc) };
+            } else {
+                let align = PAGE << (align * 3);
+                let desc = chunks.alloc(pages, align, node, Kind::Large).unwrap();
+                let (base, got) = at(desc);
+                prop_assert_eq!(got, pages);
+                prop_assert_eq!(base % align, 0);
+                for (other, len, _) in &live {
+                    prop_assert!(base + pages * PAGE <= *other || *other + len * PAGE <= base);
+                }
+                // SAFETY: the run is ours: its first and last byte can be written.
+                unsafe {
+                    (base as *mut u8).write(1);
+                    (base as *mut u8).add(pages * PAGE - 1).write(2);
+                }
+                live.push((base, pages, desc));
+            }
+            for (base, _, desc) in &live {
+                prop_assert_eq!(chunks.find(*base), Some(*desc));
+            }
+            let runs: usize = live.iter().map(|l| l.1 * PAGE).sum();
+            prop_assert_eq!(chunks.totals().runs, runs);
+        }
+        for (.., desc) in live {
+            // SAFETY: live until here.
+            unsafe { chunks.free(desc) };
+        }
+        chunks.trim();
+        prop_assert_eq!(chunks.totals().mapped, 0);
+        prop_assert_eq!(chunks.totals().headers + chunks.totals().dirty, 0);
+        // SAFETY: not used again.
+        unsafe { chunks.release() };
+        prop_assert_eq!(source.total(), 0);
+    }
+}
+
+#[test]
+fn foreign_addresses_are_not_followed() {
+    let (_, chunks) = chunks();
+    let local = 0u8;
+    assert!(chunks.find(&raw const local as usize).is_none());
+    assert!(chunks.find(0).is_none());
+    assert!(chunks.find(usize::MAX).is_none());
+    let desc = chunks.alloc(1, PAGE, 0, Kind::Large).unwrap();
+    let (base, _) = at(desc);
+    assert!(chunks.find(chunk_of(base) + 1).is_none(), "the header is no run");
+    // SAFETY: not used again.
+    unsafe { chunks.release() };
+}
+
+#[test]
+fn a_huge_object_may_begin_where_a_chunk_would() {
+    let (_, chunks) = chunks();
+    for align in [PAGE, CHUNK / 2, CHUNK, 4 * CHUNK] {
+        let desc = chunks.alloc(1024, align, 1, Kind::Large).unwrap();
+        let (base, pages) = at(desc);
+        assert_eq!((base % align, pages), (0, 1024));
+        assert_eq!(chunks.find(base), Some(desc));
+        // SAFETY: the memory is the run's; the run is given back once.
+        unsafe {
+            (base as *mut u8).add(1024 * PAGE - 1).write(1);
+            chunks.free(desc);
+        }
+        assert_eq!(chunks.find(base), None);
+    }
+    // SAFETY: not used again.
+    unsafe { chunks.release() };
+}
+
+#[test]
+fn trim_purges_free_pages_and_keeps_runs() {
+    let (_, chunks) = chunks();
+    let keep = chunks.alloc(4, PAGE, 0, Kind::Large).unwrap();
+    let gone = chunks.alloc(64, PAGE, 0, Kind::Large).unwrap();
+    let (base, _) = at(keep);
+    // SAFETY: runs of ours; `gone` is given back once.
+    unsafe {
+        (base as *mut u64).write(42);
+        chunks.free(gone);
+    }
+    assert_eq!(chunks.trim(), 64 * PAGE);
+    assert_eq!(chunks.totals().dirty, 0);
+    // SAFETY: `keep` is live.
+    assert_eq!(unsafe { (base as *const u64).read() }, 42);
+    // SAFETY: not used again.
+    unsafe { chunks.release() };
+}

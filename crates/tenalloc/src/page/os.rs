@@ -1,0 +1,69 @@
+//! Pages from the operating system: mmap, mbind, madvise.
+
+use super::Source;
+use core::ptr::{NonNull, null_mut};
+
+/// Anonymous private mappings; `mbind` prefers the node asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Os;
+
+const MPOL_PREFERRED: libc::c_int = 1;
+
+impl Source for Os {
+    fn map(&self, bytes: usize, align: usize, node: Option<u8>) -> Option<NonNull<u8>> {
+        let want = if align > super::PAGE { bytes.checked_add(align)? } else { bytes };
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
+        let raw = unsafe {
+            libc::mmap(
+                null_mut(),
+                want,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if raw == libc::MAP_FAILED {
+            return None;
+        }
+        let raw = raw.cast::<u8>();
+        let before = raw.align_offset(align);
+        // SAFETY: the mapping is `align` longer than `bytes`, so the aligned part lies inside it.
+        let start = unsafe { raw.add(before) };
+        let after = want - bytes - before;
+        // SAFETY: both trimmed ends belong to the mapping just made and to nobody else.
+        unsafe {
+            if before > 0 {
+                libc::munmap(raw.cast(), before);
+            }
+            if after > 0 {
+                libc::munmap(start.add(bytes).cast(), after);
+            }
+        }
+        if let Some(node) = node {
+            bind(start, bytes, node);
+        }
+        NonNull::new(start)
+    }
+
+    unsafe fn unmap(&self, start: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller gives back a whole mapping of ours.
+        unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+    }
+
+    unsafe fn purge(&self, start: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller says that the contents are not needed.
+        unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Prefers `node` for memory not yet touched. A kernel without NUMA, or a sandbox that forbids the call, leaves
+/// the memory wherever it falls: placement is a preference here, so the result is not looked at.
+fn bind(start: *mut u8, bytes: usize, node: u8) {
+    let mut mask = [0u64; 5];
+    mask[node as usize / 64] |= 1 << (node % 64);
+    // SAFETY: the range is ours, the mask outlives the call and holds more bits (320) than maxnode says.
+    unsafe {
+        libc::syscall(libc::SYS_mbind, start, bytes, MPOL_PREFERRED, mask.as_ptr(), 257usize, 0u32);
+    }
+}

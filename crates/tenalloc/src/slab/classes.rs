@@ -1,0 +1,106 @@
+//! Size classes: any size by way of a few caches, and page runs above them.
+//!
+//! Four classes for each doubling from 64 bytes on, steps of 8 and 16 below: at most a fifth of a slot is
+//! unused above 32 bytes. Each class is a cache made on first use.
+
+use super::cache::{CacheConfig, Record};
+use crate::controller::Inner;
+use crate::error::{Error, Result};
+use crate::page::PAGE;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, Ordering::*};
+
+const SIZES: [u16; 36] = [
+    8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896,
+    1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
+];
+
+/// Largest size that a class serves.
+pub(crate) const LARGEST: usize = SIZES[SIZES.len() - 1] as usize;
+
+pub(crate) struct Classes([AtomicPtr<Record>; SIZES.len()]);
+
+/// The smallest class for `size` whose slots are aligned to `align`, if any.
+fn class_of(size: usize, align: usize) -> Option<usize> {
+    let first = SIZES.partition_point(|s| usize::from(*s) < size);
+    (first..SIZES.len()).find(|c| usize::from(SIZES[*c]).is_multiple_of(align))
+}
+
+impl Classes {
+    pub(crate) const fn new() -> Self {
+        Self([const { AtomicPtr::new(core::ptr::null_mut()) }; SIZES.len()])
+    }
+}
+
+impl Inner {
+    /// `size` bytes for `owner`, aligned to `align`.
+    pub(crate) fn malloc(&self, size: usize, align: usize, owner: u32) -> Result<NonNull<u8>> {
+        if size == 0 || size > isize::MAX as usize / 2 {
+            return Err(Error::BadSize { size });
+        }
+        if !align.is_power_of_two() || align > 1 << 30 {
+            return Err(Error::BadAlign { align });
+        }
+        match class_of(size, align) {
+            Some(class) if size <= LARGEST && align <= PAGE => {
+                self.alloc_object(self.class(class)?, owner, None)
+            }
+            _ => self.alloc_large(size, align, owner),
+        }
+    }
+
+    fn class(&self, class: usize) -> Result<&Record> {
+        let slot = &self.classes.0[class];
+        let record = match NonNull::new(slot.load(Acquire)) {
+            Some(record) => record,
+            None => self.new_class(class)?,
+        };
+        // SAFETY: classes stay as long as the controller.
+        Ok(unsafe { record.as_ref() })
+    }
+
+    #[cold]
+    fn new_class(&self, class: usize) -> Result<NonNull<Record>> {
+        let size = usize::from(SIZES[class]);
+        let mut name = [0u8; 16];
+        let mut at = name.len();
+        let mut left = size;
+        while left > 0 {
+            at -= 1;
+            name[at] = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        at -= 5;
+        name[at..at + 5].copy_from_slice(b"size-");
+        let name = core::str::from_utf8(&name[at..]).map_err(|_| Error::BadName)?;
+        self.add_cache(&CacheConfig::new(name, size), Some(&self.classes.0[class]))
+    }
+
+    /// Bytes that can be used of what `malloc` gave for an address.
+    pub(crate) fn usable_size(&self, address: usize) -> Result<usize> {
+        let (slab, _) = self.locate(address)?;
+        // SAFETY: `locate` found a run in use; a slab's cache outlives it.
+        unsafe {
+            let s = slab.as_ref();
+            Ok(s.cache.as_ref().map_or(s.bytes(), |record| record.slot as usize))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_size_has_the_smallest_class_that_is_aligned() {
+        for align in [1, 8, 16, 64, 1024, 4096] {
+            for size in 1..=LARGEST {
+                let class = class_of(size, align).map(|c| usize::from(SIZES[c]));
+                let plain = SIZES.iter().map(|s| usize::from(*s)).find(|s| *s >= size && s % align == 0);
+                assert_eq!(class, plain);
+            }
+        }
+        assert_eq!(class_of(LARGEST + 1, 8), None);
+        assert!(SIZES.is_sorted());
+    }
+}

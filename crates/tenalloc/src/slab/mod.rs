@@ -1,0 +1,27 @@
+//! Caches, slabs, owner vectors, sheaves, size classes, page runs.
+//!
+//! ```text
+//!   Cache ─┬─ per CPU:  sheaf (free objects at hand)
+//!          └─ per node: partial slabs by fullness ─► Slab (64-byte descriptor in its chunk)
+//!                                                      ├─ free list through the free objects
+//!                                                      └─ owners: none | one for all | vector
+//! ```
+//!
+//! * `slab`: one run of pages cut into objects; where an object stands in it.
+//! * `owners`: the owner word of a slab: nothing while it has one owner, then a vector.
+//! * `cache`: objects of one kind; sheaves, partial slabs, geometry.
+//! * `classes`: any size by way of caches and page runs.
+//! * `path`: the way of an object, from request to owner entry and back.
+
+pub(crate) mod cache;
+pub(crate) mod classes;
+mod geometry;
+pub(crate) mod owners;
+pub(crate) mod path;
+mod sheaf;
+#[expect(clippy::module_inception, reason = "the room is named after its main thing")]
+mod slab;
+
+pub use cache::{Cache, CacheConfig, CacheStat, NodePolicy};
+pub use geometry::Geometry;
+pub(crate) use slab::{Kind, Slab};

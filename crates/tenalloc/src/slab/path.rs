@@ -1,0 +1,246 @@
+//! The way of an object: charge, take, write its owner; and back: read its owner, put away, uncharge.
+//!
+//! A step that fails undoes those before it, so the caller gets an error and no byte stays charged.
+
+use super::cache::{Cache, Record};
+use super::owners::Vectors;
+use super::sheaf::Sheaf;
+use super::slab::{Kind, Slab};
+use crate::controller::{Inner, Locked};
+use crate::error::{Error, Result};
+use crate::group::{OWNER_BYTES, owner};
+use crate::page::PAGE;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+/// Makes the owner vectors of one slab out of metadata, counted.
+pub(crate) struct SlabVectors<'a> {
+    inner: &'a Inner,
+    objects: usize,
+}
+
+impl Vectors for SlabVectors<'_> {
+    fn make(&self) -> Option<NonNull<crate::sync::atomic::AtomicU32>> {
+        let bytes = self.objects * size_of::<AtomicU32>();
+        let block = self.inner.meta.alloc(bytes)?;
+        self.inner.vector_bytes.fetch_add(crate::meta::Meta::rounded(bytes) as u64, Relaxed);
+        Some(block.cast())
+    }
+
+    unsafe fn unmake(&self, vector: NonNull<crate::sync::atomic::AtomicU32>) {
+        let bytes = self.objects * size_of::<AtomicU32>();
+        self.inner.vector_bytes.fetch_sub(crate::meta::Meta::rounded(bytes) as u64, Relaxed);
+        // SAFETY: made by `make` with the same length.
+        unsafe { self.inner.meta.free(vector.cast(), bytes) };
+    }
+
+    fn len(&self) -> usize {
+        self.objects
+    }
+}
+
+impl Inner {
+    pub(crate) fn vectors(&self, slab: &Slab) -> SlabVectors<'_> {
+        // SAFETY: a slab's cache outlives it.
+        let objects = unsafe { slab.cache.as_ref() }.map_or(1, |record| usize::from(record.objects));
+        SlabVectors { inner: self, objects }
+    }
+
+    /// The area of this CPU, with `bytes` charged to `owner` unless it is nobody.
+    #[inline]
+    fn pay(&self, owner: u32, bytes: u64) -> Result<(Locked<'_>, u32)> {
+        if owner == owner::NOBODY { Ok((self.lock_cpu(), owner)) } else { self.charge(owner, bytes) }
+    }
+
+    #[inline]
+    fn pay_back(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) {
+        if owner != owner::NOBODY {
+            self.uncharge(cpu, owner, bytes);
+        }
+    }
+
+    /// An object of `record` for `owner`. `node`: instead of what the cache's policy says.
+    pub(crate) fn alloc_object(&self, record: &Record, owner: u32, node: Option<u8>) -> Result<NonNull<u8>> {
+        let (mut cpu, owner) = self.pay(owner, record.charge)?;
+        let object = if Cache::is_destroyed(record) {
+            Err(Error::CacheDestroyed)
+        } else {
+            self.take_object(&cpu, record, node)
+        };
+        let object = object.and_then(|object| {
+            let slab = self.chunks.find(object.as_ptr() as usize).ok_or(Error::Foreign { address: 0 })?;
+            // SAFETY: the object is out, so its slab is in place; `owners` is made for sharing.
+            let slab = unsafe { slab.as_ref() };
+            let index = record.index_of(object.as_ptr() as usize - slab.base() as usize);
+            let vectors = self.vectors(slab);
+            if slab.owners.set(index, owner, self.config.hardened, &vectors) {
+                return Ok(object);
+            }
+            record.put_back(self, NonNull::from(slab), object.as_ptr());
+            Err(Error::NoMemory { bytes: vectors.len() * size_of::<u32>() })
+        });
+        if object.is_err() {
+            self.pay_back(&mut cpu, owner, record.charge);
+        }
+        object
+    }
+
+    /// A free object: from the sheaf if it is of the CPU's node, else from a slab.
+    fn take_object(&self, cpu: &Locked<'_>, record: &Record, node: Option<u8>) -> Result<NonNull<u8>> {
+        let nodes = self.topology.nodes();
+        let (node, elsewhere) = node.map_or_else(|| record.wanted_node(cpu.node, nodes), |node| (node, true));
+        let mut object = None;
+        if node == cpu.node && record.sheaf_capacity() > 0 {
+            // SAFETY: the area of this CPU is locked.
+            let sheaf = unsafe { record.sheaf(cpu.cpu) };
+            object = sheaf.and_then(Sheaf::pop);
+            if object.is_none() {
+                // What is not needed now fills half the sheaf: frees are as likely to follow.
+                let sheaf = sheaf.or_else(|| self.new_sheaf(cpu, record));
+                let spare = sheaf.map_or(0, |s| s.capacity() / 2);
+                record.take_out(self, node, 1 + spare, |taken| match (object, sheaf) {
+                    (None, _) => object = Some(taken),
+                    (Some(_), Some(sheaf)) => drop(sheaf.push(taken)),
+                    (Some(_), None) => {}
+                });
+            }
+        } else {
+            record.take_out(self, node, 1, |taken| object = Some(taken));
+        }
+        for other in (0..nodes).filter(|n| elsewhere && *n != node) {
+            if object.is_some() {
+                break;
+            }
+            record.take_out(self, other, 1, |taken| object = Some(taken));
+        }
+        object.and_then(NonNull::new).ok_or(Error::NoMemory { bytes: record.slab_bytes() as usize })
+    }
+
+    fn new_sheaf(&self, cpu: &Locked<'_>, record: &Record) -> Option<Sheaf> {
+        let sheaf = Sheaf::create(record.sheaf_capacity(), &self.meta)?;
+        // SAFETY: the area of this CPU is locked.
+        unsafe { record.set_sheaf(cpu.cpu, Some(sheaf)) };
+        Some(sheaf)
+    }
+
+    /// Puts a free object away: into the sheaf if it is of the CPU's node, else into its slab.
+    fn put_object(&self, cpu: &Locked<'_>, record: &Record, slab: NonNull<Slab>, object: NonNull<u8>) {
+        // SAFETY: the object is out, so its slab is in place; `node` is fixed.
+        let local = unsafe { slab.as_ref().node } == cpu.node;
+        if local && record.sheaf_capacity() > 0 && !Cache::is_destroyed(record) {
+            // SAFETY: the area of this CPU is locked.
+            let sheaf = unsafe { record.sheaf(cpu.cpu) }.or_else(|| self.new_sheaf(cpu, record));
+            if let Some(sheaf) = sheaf {
+                if sheaf.len() == sheaf.capacity() {
+                    self.flush(record, sheaf, sheaf.capacity() / 2);
+                }
+                if sheaf.push(object.as_ptr()) {
+                    return;
+                }
+            }
+        }
+        record.put_back(self, slab, object.as_ptr());
+    }
+
+    /// Returns a sheaf's objects to their slabs until `keep` are left.
+    fn flush(&self, record: &Record, sheaf: Sheaf, keep: usize) {
+        while sheaf.len() > keep {
+            let Some(object) = sheaf.pop() else { return };
+            if let Some(slab) = self.chunks.find(object as usize) {
+                record.put_back(self, slab, object);
+            }
+        }
+    }
+
+    /// Returns what every CPU's sheaf of a cache holds to its slabs.
+    pub(crate) fn flush_cache(&self, record: &Record) {
+        for cpu in 0..self.topology.cpus() {
+            let _area = self.lock_area(cpu);
+            // SAFETY: the area is locked.
+            if let Some(sheaf) = unsafe { record.sheaf(cpu) } {
+                self.flush(record, sheaf, 0);
+            }
+        }
+    }
+
+    /// Takes every CPU's sheaf of a cache away.
+    pub(crate) fn drop_sheaves(&self, record: &Record) {
+        for cpu in 0..self.topology.cpus() {
+            let _area = self.lock_area(cpu);
+            // SAFETY: the area is locked; the sheaf is empty when it goes.
+            unsafe {
+                if let Some(sheaf) = record.sheaf(cpu) {
+                    self.flush(record, sheaf, 0);
+                    record.set_sheaf(cpu, None);
+                    sheaf.destroy(&self.meta);
+                }
+            }
+        }
+    }
+
+    /// Frees an object found by its address; `expected`: the cache that it must belong to.
+    ///
+    /// # Safety
+    /// Nobody uses the object any more.
+    pub(crate) unsafe fn free_object(&self, object: NonNull<u8>, expected: Option<&Record>) -> Result<()> {
+        let address = object.as_ptr() as usize;
+        let (slab, index) = self.locate(address)?;
+        // SAFETY: `locate` found a run in use.
+        let s = unsafe { slab.as_ref() };
+        // SAFETY: a slab's cache outlives it; large objects have none.
+        let record = unsafe { s.cache.as_ref() };
+        if expected.is_some_and(|e| !record.is_some_and(|r| core::ptr::eq(r, e))) {
+            return Err(Error::WrongCache { address });
+        }
+        let owner = s.owners.take(index).ok_or(Error::DoubleFree { address })?;
+        let mut cpu = self.lock_cpu();
+        match record {
+            Some(record) => {
+                self.put_object(&cpu, record, slab, object);
+                self.pay_back(&mut cpu, owner, record.charge);
+            }
+            None => {
+                let bytes = s.bytes() as u64;
+                self.pay_back(&mut cpu, owner, bytes + u64::from(OWNER_BYTES));
+                drop(cpu);
+                self.large_bytes.fetch_sub(bytes, Relaxed);
+                self.large_objects.fetch_sub(1, Relaxed);
+                // SAFETY: the caller's promise; its owner is gone from it.
+                unsafe { self.chunks.free(slab) };
+            }
+        }
+        Ok(())
+    }
+
+    /// The run of an object's address, and which object of it begins there.
+    pub(crate) fn locate(&self, address: usize) -> Result<(NonNull<Slab>, usize)> {
+        let slab = self.chunks.find(address).ok_or(Error::Foreign { address })?;
+        // SAFETY: a run in use.
+        let s = unsafe { slab.as_ref() };
+        let index = match s.kind {
+            // SAFETY: a slab's cache outlives it.
+            Kind::Slab => unsafe { s.cache.as_ref() }.and_then(|record| s.place(address, record)),
+            Kind::Large => (s.base() as usize == address).then_some(0),
+            Kind::Pages => return Err(Error::Foreign { address }),
+        };
+        Ok((slab, index.ok_or(Error::Interior { address })?))
+    }
+
+    /// An object of whole pages for `owner`, on the caller's node.
+    pub(crate) fn alloc_large(&self, size: usize, align: usize, owner: u32) -> Result<NonNull<u8>> {
+        let pages = u32::try_from(size.div_ceil(PAGE)).map_err(|_| Error::BadSize { size })? as usize;
+        let bytes = (pages * PAGE) as u64;
+        let (mut cpu, owner) = self.pay(owner, bytes + u64::from(OWNER_BYTES))?;
+        let Some(slab) = self.chunks.alloc(pages, align.max(PAGE), cpu.node, Kind::Large) else {
+            self.pay_back(&mut cpu, owner, bytes + u64::from(OWNER_BYTES));
+            return Err(Error::NoMemory { bytes: pages * PAGE });
+        };
+        self.large_bytes.fetch_add(bytes, Relaxed);
+        self.large_objects.fetch_add(1, Relaxed);
+        // SAFETY: just made and ours.
+        let slab = unsafe { slab.as_ref() };
+        // One object: one owner, never a vector.
+        slab.owners.set(0, owner, false, &self.vectors(slab));
+        NonNull::new(slab.base()).ok_or(Error::NoMemory { bytes: pages * PAGE })
+    }
+}

@@ -1,0 +1,96 @@
+//! Where every byte of a controller is.
+
+use crate::controller::Controller;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// Sizes in bytes, at about one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Live objects: slots of caches, and whole pages of large objects.
+    pub live_bytes: u64,
+    /// Number of live objects.
+    pub objects: u64,
+    /// Pages of all slabs.
+    pub slab_bytes: u64,
+    /// Pages of large objects (in `live_bytes` too).
+    pub large_bytes: u64,
+    /// Free objects kept near CPUs (in `slab_bytes` too).
+    pub cached_bytes: u64,
+    /// Owner vectors.
+    pub owner_vector_bytes: u64,
+    /// All other bookkeeping that is resident: chunk headers and slab descriptors, caches, sheaves, groups,
+    /// owners, names, tables, per-CPU areas; also metadata blocks that wait for their next use.
+    pub metadata_bytes: u64,
+    /// Pages handed out by [`Controller::pages`].
+    pub raw_bytes: u64,
+    /// Free pages that are still resident.
+    pub free_page_bytes: u64,
+    /// Address space held for chunks.
+    pub mapped_bytes: u64,
+    /// Groups, without the root.
+    pub groups: u64,
+    /// Groups removed whose record a handle still holds.
+    pub removed_held: u64,
+    /// Owner handles of removed groups: live objects or handles hold them.
+    pub orphans: u64,
+    /// Free lists found overwritten after a free.
+    pub corrupted: u64,
+}
+
+impl Stat {
+    /// All memory that is used for objects: slabs, large objects, vectors, metadata, free pages not yet returned.
+    pub fn resident_bytes(&self) -> u64 {
+        self.slab_bytes
+            + self.large_bytes
+            + self.owner_vector_bytes
+            + self.metadata_bytes
+            + self.free_page_bytes
+    }
+
+    /// Live bytes / [`resident_bytes`](Self::resident_bytes), 0..=1.
+    pub fn utilisation(&self) -> f64 {
+        self.live_bytes as f64 / (self.resident_bytes() as f64).max(1.0)
+    }
+}
+
+impl Controller {
+    /// Where every byte is. Visits every cache and CPU; what goes on meanwhile may show in one figure and not
+    /// yet in another.
+    pub fn stat(&self) -> Stat {
+        let inner = self.inner();
+        let mut stat = Stat::default();
+        inner.for_each_cache(|record| {
+            // SAFETY: listed records are in place.
+            let record = unsafe { record.as_ref() };
+            let c = record.stat(inner);
+            stat.live_bytes += c.objects * u64::from(c.slot_size);
+            stat.objects += c.objects;
+            stat.cached_bytes += c.cached * u64::from(c.slot_size);
+            stat.corrupted += record.corrupted.load(Relaxed);
+        });
+        stat.slab_bytes = inner.slab_bytes.load(Relaxed);
+        stat.large_bytes = inner.large_bytes.load(Relaxed);
+        stat.live_bytes += stat.large_bytes;
+        stat.objects += inner.large_objects.load(Relaxed);
+        stat.raw_bytes = inner.raw_bytes.load(Relaxed);
+        let totals = inner.chunks.totals();
+        let (meta, _) = inner.meta.totals();
+        stat.owner_vector_bytes = inner.vector_bytes.load(Relaxed);
+        stat.metadata_bytes = (meta as u64).saturating_sub(stat.owner_vector_bytes)
+            + totals.headers as u64
+            + self.fixed_bytes();
+        stat.free_page_bytes = totals.dirty as u64;
+        stat.mapped_bytes = totals.mapped as u64;
+        let (groups, nodes) = inner.tree.counts();
+        let (_, forwarded) = inner.owners.counts();
+        stat.groups = groups.into();
+        stat.removed_held = u64::from(nodes) - 1 - stat.groups;
+        stat.orphans = forwarded.into();
+        stat
+    }
+
+    /// Bytes of slab pages now: one load.
+    pub fn slab_bytes(&self) -> u64 {
+        self.inner().slab_bytes.load(Relaxed)
+    }
+}

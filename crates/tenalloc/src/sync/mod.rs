@@ -1,0 +1,127 @@
+//! The locks, each with its rank, and the atomics of the lock-free parts.
+//!
+//! Ranks fall: a thread that holds a lock may take only locks of a lower rank (debug builds check it). From
+//! the outermost to the leaf:
+//!
+//! | rank | guards | why here |
+//! |---|---|---|
+//! | [`Rank::Tree`] | group tree: create, remove, look up | removal visits every CPU below it |
+//! | [`Rank::Caches`] | the table of caches | a walk over caches visits CPUs and nodes below it |
+//! | [`Rank::Cpu`] | one CPU's stock and sheaves | refills reach partial slabs and owners below it |
+//! | [`Rank::Owners`] | free and forwarded owners | taken when the last object of a removed group dies |
+//! | [`Rank::Partial`] | one cache's slabs on one node | an empty slab goes back to its chunk below it |
+//! | [`Rank::Chunk`] | the page runs of all chunks | the last thing above metadata |
+//! | [`Rank::Meta`] | metadata blocks | leaf: everybody needs metadata |
+//!
+//! Several CPUs' locks may be held together in rising order of the CPU (an exact reading does so).
+//!
+//! [`atomic`] is the single switch between `core` and `loom` for the two lock-free protocols,
+//! `group::counter` and `slab::owners`.
+
+mod futex;
+mod rank;
+
+pub(crate) use rank::Rank;
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+
+/// `core`'s atomics, or loom's under the feature `loom`.
+pub(crate) mod atomic {
+    #[cfg(not(feature = "loom"))]
+    pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+    #[cfg(feature = "loom")]
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+
+/// A mutual exclusion lock of a fixed rank: 4 bytes, spins briefly, then sleeps in the kernel.
+pub(crate) struct Lock<T> {
+    raw: futex::Futex,
+    rank: Rank,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock hands out `&mut T` to one thread at a time, so sharing it needs only `T: Send`.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T> Lock<T> {
+    pub(crate) const fn new(rank: Rank, value: T) -> Self {
+        Self { raw: futex::Futex::new(), rank, value: UnsafeCell::new(value) }
+    }
+
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        rank::acquire(self.rank, core::ptr::from_ref(self) as usize);
+        self.raw.lock();
+        Guard { lock: self }
+    }
+
+    /// Unlocks for a guard that was forgotten.
+    ///
+    /// # Safety
+    /// This thread locked it, forgot the guard, and has no reference to the value left.
+    pub(crate) unsafe fn force_unlock(&self) {
+        drop(Guard { lock: self });
+    }
+
+    /// The value of a lock whose guard was forgotten.
+    ///
+    /// # Safety
+    /// This thread holds the lock, and has no mutable reference to the value.
+    pub(crate) unsafe fn peek(&self) -> &T {
+        // SAFETY: the caller's promise.
+        unsafe { &*self.value.get() }
+    }
+}
+
+/// Holds a [`Lock`] until dropped.
+pub(crate) struct Guard<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        // SAFETY: the guard exists only while its thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`, and `&mut self` makes this the only reference.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.raw.unlock();
+        rank::release(self.lock.rank, core::ptr::from_ref(self.lock) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+
+    #[test]
+    fn a_lock_excludes() {
+        let lock = Lock::new(Rank::Meta, 0u64);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| (0..20_000).for_each(|_| *lock.lock() += 1));
+            }
+        });
+        assert_eq!(*lock.lock(), 80_000);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "lock order")]
+    fn a_rising_rank_is_caught() {
+        let (leaf, tree) = (Lock::new(Rank::Meta, ()), Lock::new(Rank::Tree, ()));
+        let _leaf = leaf.lock();
+        let _tree = tree.lock();
+    }
+}

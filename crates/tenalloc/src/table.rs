@@ -1,0 +1,87 @@
+//! A table of records with stable addresses, found by a 32-bit id without a lock.
+//!
+//! Segments double: segment k holds 64 · 2^k records, so 26 pointers reach four billion records and a small
+//! table is small. Free records are linked by the caller's lock.
+
+use crate::meta::Meta;
+use core::marker::PhantomData;
+use core::mem::size_of;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+const SEGMENTS: usize = 26;
+const FIRST: u32 = 64;
+
+/// Records of `T`; all zeros must be a valid `T`.
+pub(crate) struct Table<T> {
+    segments: [AtomicPtr<T>; SEGMENTS],
+    _owns: PhantomData<T>,
+}
+
+fn place(id: u32) -> (usize, usize) {
+    let n = u64::from(id) + u64::from(FIRST);
+    let segment = n.ilog2() - FIRST.ilog2();
+    (segment as usize, (n - (u64::from(FIRST) << segment)) as usize)
+}
+
+fn bytes<T>(segment: usize) -> usize {
+    (FIRST as usize * size_of::<T>()) << segment
+}
+
+impl<T> Table<T> {
+    pub(crate) const fn new() -> Self {
+        Self { segments: [const { AtomicPtr::new(null_mut()) }; SEGMENTS], _owns: PhantomData }
+    }
+
+    /// Record `id`, if its segment exists.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<NonNull<T>> {
+        let (segment, index) = place(id);
+        let start = self.segments.get(segment)?.load(Ordering::Acquire);
+        NonNull::new(start).map(|s| {
+            // SAFETY: a published segment holds `FIRST << segment` records and `index` is below that.
+            unsafe { s.add(index) }
+        })
+    }
+
+    /// Makes sure that record `id` exists. The caller holds the lock that guards growth.
+    pub(crate) fn grow(&self, id: u32, meta: &Meta) -> Option<NonNull<T>> {
+        let (segment, _) = place(id);
+        let slot = self.segments.get(segment)?;
+        if slot.load(Ordering::Relaxed).is_null() {
+            slot.store(meta.alloc(bytes::<T>(segment))?.as_ptr().cast(), Ordering::Release);
+        }
+        self.get(id)
+    }
+
+    /// Gives the large segments back (small ones go with `meta`).
+    ///
+    /// # Safety
+    /// No record is used again.
+    pub(crate) unsafe fn release(&self, meta: &Meta) {
+        for (segment, slot) in self.segments.iter().enumerate() {
+            if let Some(start) = NonNull::new(slot.swap(null_mut(), Ordering::Relaxed)) {
+                // SAFETY: allocated by `grow` with this size.
+                unsafe { meta.free(start.cast(), bytes::<T>(segment)) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_dense_and_distinct() {
+        let mut expected = (0, 0);
+        for id in 0..100_000 {
+            assert_eq!(place(id), expected);
+            expected.1 += 1;
+            if expected.1 == 64 << expected.0 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert!(place(u32::MAX).0 <= SEGMENTS);
+    }
+}

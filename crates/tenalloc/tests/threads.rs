@@ -86,8 +86,8 @@ fn max_holds_under_load() {
                             }
                             Err(e) => panic!("{e}"),
                         }
-                        if i % 7 == 0 {
-                            live.pop().map(|o| free(ctl, o));
+                        if let Some(o) = live.pop_if(|_| i % 7 == 0) {
+                            free(ctl, o);
                         }
                     }
                     live.into_iter().for_each(|o| free(ctl, o));

@@ -139,7 +139,8 @@ impl Owners {
 mod tests {
     use super::*;
     extern crate std;
-    use std::{boxed::Box, cell::Cell, vec::Vec};
+    use core::cell::Cell;
+    use std::{boxed::Box, vec::Vec};
 
     struct Maker {
         len: usize,

@@ -7,6 +7,8 @@
 //! the segment of the kernel's own text has another, and segments that are not RAM have the physical address -1
 //! (or, before 4.8, 0). So the base is the difference that most bytes agree on, and it has to pass a second test:
 //! the physical side of its segments must lie in memory that the machine has.
+//!
+//! Kernels built without `/proc/kcore` leave one way: to know that the base was not moved.
 
 use crate::nodes::NodeRange;
 use crate::root::Root;
@@ -43,13 +45,20 @@ fn read_head(root: &Root) -> Result<Vec<u8>, String> {
     Ok(head)
 }
 
-/// The base on an x86-64 kernel that was told not to move it (`nokaslr`). The two values are part of the kernel's
-/// documented memory layout; which one holds depends on the depth of the page tables.
+/// The base on an x86-64 kernel that did not move it. The two values are part of the kernel's documented memory
+/// layout; which one holds depends on the depth of the page tables (`la57` is shown only where five levels are in
+/// use). That it was not moved is known from the boot option, or from the flag by which the kernel's loader tells
+/// the kernel that it chose random places; a kernel started without that loader never moves.
 fn fixed(root: &Root) -> Option<u64> {
-    let told = root.read("/proc/cmdline").ok()?.split_whitespace().any(|word| word == "nokaslr");
+    const LOADFLAGS: usize = 0x211;
+    const KASLR: u8 = 2;
+    let told =
+        root.read("/proc/cmdline").is_ok_and(|text| text.split_whitespace().any(|word| word == "nokaslr"));
+    let loaded = || std::fs::read(root.path("/sys/kernel/boot_params/data")).ok()?.get(LOADFLAGS).copied();
+    let unmoved = told || loaded().is_some_and(|flags| flags & KASLR == 0);
     let flags = root.read("/proc/cpuinfo").ok()?;
     let flags: Vec<&str> = flags.lines().find(|line| line.starts_with("flags"))?.split_whitespace().collect();
-    if !told || !flags.contains(&"lm") {
+    if !unmoved || !flags.contains(&"lm") {
         return None;
     }
     Some(if flags.contains(&"la57") { 0xff11_0000_0000_0000 } else { 0xffff_8880_0000_0000 })
@@ -179,7 +188,15 @@ mod tests {
             ("/proc/cpuinfo", "processor : 0\nflags\t: fpu lm la57\n"),
         ];
         assert_eq!(base(&Machine::new(&told).root(), &[]), Ok(0xff11_0000_0000_0000));
-        let moved = [("/proc/cmdline", "quiet\n"), ("/proc/cpuinfo", "flags\t: fpu lm\n")];
-        assert!(base(&Machine::new(&moved).root(), &[]).is_err_and(|why| why.contains("CONFIG_PROC_KCORE")));
+        let silent = Machine::new(&[("/proc/cmdline", "quiet\n"), ("/proc/cpuinfo", "flags\t: fpu lm\n")]);
+        let unknown = |machine: &Machine| {
+            base(&machine.root(), &[]).is_err_and(|why| why.contains("CONFIG_PROC_KCORE"))
+        };
+        assert!(unknown(&silent));
+        // The loader's flags lie at 0x211 of the boot parameters; 1 is "loaded high", 2 is "moved".
+        silent.put("/sys/kernel/boot_params/data", &format!("{}\x03", "\0".repeat(0x211)));
+        assert!(unknown(&silent));
+        silent.put("/sys/kernel/boot_params/data", &format!("{}\x01", "\0".repeat(0x211)));
+        assert_eq!(base(&silent.root(), &[]), Ok(0xffff_8880_0000_0000));
     }
 }

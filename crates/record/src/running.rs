@@ -197,6 +197,9 @@ impl Drop for Running {
     }
 }
 
+/// What was being done when a file system turned out to have no fifos.
+pub(crate) const MAKING_FIFO: &str = "making a fifo";
+
 /// Whether perf gave up because its rings are larger than the memory this user may lock.
 pub(crate) fn rings_too_large(error: &Error) -> bool {
     match error {
@@ -217,8 +220,7 @@ fn clear(folder: &Path) {
 /// A fifo, open for both directions so that opening waits for nobody and reading never meets an end.
 fn fifo(folder: &Path, name: &str) -> Result<File, Error> {
     let place = folder.join(name);
-    mkfifoat(CWD, &place, Mode::RUSR | Mode::WUSR)
-        .map_err(|e| Error::file(&place, "making a fifo")(e.into()))?;
+    mkfifoat(CWD, &place, Mode::RUSR | Mode::WUSR).map_err(|e| Error::file(&place, MAKING_FIFO)(e.into()))?;
     let flags = OFlags::NONBLOCK.bits();
     let open = OpenOptions::new().read(true).write(true).custom_flags(flags as i32).open(&place);
     open.map_err(Error::file(&place, "opening"))

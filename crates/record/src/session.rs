@@ -17,7 +17,7 @@ use crate::error::{Error, Missing};
 use crate::folder::Partial;
 use crate::perf::{self, LEAST_RING, Start};
 use crate::root::Root;
-use crate::running::{Running, rings_too_large};
+use crate::running::{self, Running, rings_too_large};
 use crate::settle;
 use crate::signals::Signals;
 use crate::slabs::{self, Geometry};
@@ -140,7 +140,7 @@ impl Session<'_> {
 
     /// Starts perf, with smaller rings as long as it is refused the memory for them.
     fn launch(&mut self) -> Result<(Running, u64), Error> {
-        let start = if self.plan.perf.can.control { Start::Control } else { Start::Echo };
+        let mut start = if self.plan.perf.can.control { Start::Control } else { Start::Echo };
         let mut ring = match self.options.ring {
             Some(bytes) => bytes.max(4096).next_power_of_two(),
             None => perf::default_ring(available(&self.root), cpus_online()),
@@ -162,6 +162,10 @@ impl Session<'_> {
                 }
                 Err(error) if rings_too_large(&error) && ring > LEAST_RING => {
                     ring = (ring / 2).max(LEAST_RING)
+                }
+                // A file system without fifos (vfat, some shared folders) still takes the other way.
+                Err(Error::File { doing: running::MAKING_FIFO, .. }) if start == Start::Control => {
+                    start = Start::Echo
                 }
                 Err(error) => return Err(error),
             }
@@ -193,7 +197,7 @@ impl Session<'_> {
                     return Ok(());
                 }
             }
-            if now >= limit {
+            if now >= limit || self.signals.stopped() {
                 return Ok(());
             }
             while due.last().is_some_and(|at| *at <= now) {
@@ -210,11 +214,7 @@ impl Session<'_> {
             // Stamping may have taken a while: what is due already is not waited for.
             let now = Moment::now().seconds() - begin;
             let wait = Duration::try_from_secs_f64((until - now).max(0.0)).unwrap_or_default();
-            let stamps = self.signals.wait(&[perf.messages()], Some(wait))?;
-            if self.signals.stopped() {
-                return Ok(());
-            }
-            for _ in 0..stamps {
+            for _ in 0..self.signals.wait(&[perf.messages()], Some(wait))? {
                 self.next_stamp(tell);
             }
         }

@@ -134,6 +134,7 @@ fn a_signal_ends_a_recording_and_keeps_it() {
     let Some(result) = try_record(&options, &mut tell) else { return };
     let summary = result.expect("a recording");
     assert!(summary.interrupted);
+    assert_eq!(summary.stamps, ["before", "stamp1", "after"]);
     assert_eq!(summary.command, Some(CommandEnd::Signalled(15)));
     assert!(summary.seconds < 100.0);
     assert!(script(&out).lines().count() > 10);

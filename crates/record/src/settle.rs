@@ -14,6 +14,9 @@
 //!   count for the groups above it, so for the root too. Reading the root's `memory.stat` then sums the whole tree,
 //!   other groups' pending changes included, before the read returns.
 //!
+//! Measured on a 6.12 machine of 4 CPUs: a plain read of an idle group's `slab` gave 19,043,480; settled, it was
+//! 19,040,224, the same as 7 s later and as the sum of the trace's live objects. (6.1: 8,049,952 and 8,048,568.)
+//!
 //! Kernels before 5.13 have neither tree nor exact numbers: there `memory.stat` moves in steps of 32 pages per CPU,
 //! and nothing done here changes that; the recording says so.
 

@@ -1,1 +1,14 @@
-//! placeholder
+//! The historic Linux slab designs, run as real code on the same input as tenalloc.
+//!
+//! A [`Design`] keeps the objects of many groups in slabs. Each file `linux_*.rs` holds the idea of one kernel
+//! generation and nothing else; what all of them stand on is [`slub`](crate), the allocator of that era, in real memory.
+
+mod design;
+mod engine;
+mod error;
+
+pub use design::{
+    CacheKey, CacheSpec, CacheUsage, Design, Geometry, GroupKey, Machine, Place, SlabView, Usage,
+};
+pub use engine::Error as EngineError;
+pub use error::Error;

@@ -51,6 +51,28 @@ pub struct Machine {
     pub page_size: u32,
 }
 
+impl Machine {
+    /// Checks that a design can run on it.
+    ///
+    /// # Errors
+    /// [`Error::Machine`] says what is wrong.
+    pub fn check(&self) -> Result<(), Error> {
+        let cpu_node = self.cpu_node.get(..usize::from(self.cpus));
+        let wrong = match cpu_node {
+            _ if self.cpus == 0 || self.nodes == 0 => "no CPU, or no node".to_owned(),
+            None => format!("{} CPUs, but the node of {} only is known", self.cpus, self.cpu_node.len()),
+            Some(of) if of.iter().any(|&node| node >= self.nodes) => {
+                format!("a CPU of a node beyond the {} there are", self.nodes)
+            }
+            _ if !self.page_size.is_power_of_two() || !(4096..=65536).contains(&self.page_size) => {
+                format!("pages of {} bytes: 4,096 to 65,536 is possible, a power of two", self.page_size)
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Machine(wrong))
+    }
+}
+
 /// Who asks, and where the object must lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {

@@ -6,9 +6,16 @@
 mod design;
 mod engine;
 mod error;
+mod geometry;
+mod groups;
+mod kernel;
+mod linux_5_8;
+mod memmap;
+mod slub;
 
 pub use design::{
     CacheKey, CacheSpec, CacheUsage, Design, Geometry, GroupKey, Machine, Place, SlabView, Usage,
 };
 pub use engine::Error as EngineError;
 pub use error::Error;
+pub use linux_5_8::Linux58;

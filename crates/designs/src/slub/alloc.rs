@@ -17,13 +17,11 @@ impl Slub {
     ) -> Result<NonNull<u8>, Error> {
         let at = self.cpu_at(cache, place.cpu);
         let cpu = &self.cpus[at];
-        if cpu.freelist.is_null() || self.slabs[cpu.slab as usize].node != place.node {
-            self.refill(cache, at, place.node, events)?;
-        }
-        let cpu = &mut self.cpus[at];
-        let Some(object) = NonNull::new(cpu.freelist) else {
-            return Err(Error::TooMany("lost free objects")); // `refill` left one
+        let object = match NonNull::new(cpu.freelist) {
+            Some(object) if self.slabs[cpu.slab as usize].node == place.node => object,
+            _ => self.refill(cache, at, place.node, events)?,
         };
+        let cpu = &mut self.cpus[at];
         // SAFETY: `object` is on a free list.
         cpu.freelist = unsafe { next(object.as_ptr()) };
         self.slabs[cpu.slab as usize].live += 1;
@@ -35,7 +33,7 @@ impl Slub {
         Ok(object)
     }
 
-    /// `___slab_alloc()`, `get_freelist()`: leaves the CPU with a slab on `node` and at least one free object of it.
+    /// `___slab_alloc()`, `get_freelist()`: gives the CPU a slab on `node` with free objects, and returns the first.
     #[cold]
     fn refill(
         &mut self,
@@ -43,12 +41,13 @@ impl Slub {
         at: usize,
         node: u8,
         events: &mut impl SlabEvents,
-    ) -> Result<(), Error> {
+    ) -> Result<NonNull<u8>, Error> {
         loop {
             let cpu = &mut self.cpus[at];
             if cpu.slab == NONE {
                 if cpu.partial == NONE {
-                    return self.new_slab_objects(cache, at, node, events);
+                    self.new_slab_objects(cache, at, node, events)?;
+                    continue;
                 }
                 cpu.slab = cpu.partial;
                 cpu.partial = self.slabs[cpu.slab as usize].next;
@@ -63,8 +62,8 @@ impl Slub {
                 cpu.freelist = core::mem::replace(&mut slab.freelist, ptr::null_mut());
                 slab.inuse = self.caches[cache.0 as usize].cut.objects;
             }
-            if !cpu.freelist.is_null() {
-                return Ok(());
+            if let Some(object) = NonNull::new(cpu.freelist) {
+                return Ok(object);
             }
             slab.frozen = false; // full: on no list; it has no free object to be uncounted
             cpu.slab = NONE;

@@ -202,7 +202,7 @@ impl Slub {
         let cut = &self.caches[slab.cache.0 as usize].cut;
         // Below the size of a slab, at most 64 KiB << 10.
         let offset = (addr - slab.base.as_ptr().addr()) as u32;
-        if !offset.is_multiple_of(cut.size) || offset / cut.size >= cut.objects {
+        if offset % cut.size != 0 || offset / cut.size >= cut.objects {
             return Err(foreign());
         }
         Ok(Spot { object, slab: index, cache: slab.cache })

@@ -40,6 +40,7 @@ pub enum Error {
 pub(crate) struct Engine {
     runs: Rc<RefCell<HashMap<usize, Layout>>>,
     tree: Rc<RefCell<Vec<Counter>>>,
+    nodes: u8,
 }
 
 struct Counter {
@@ -52,8 +53,8 @@ struct Counter {
 
 impl Engine {
     /// An engine of `nodes` nodes and `cpus` CPUs.
-    pub(crate) fn new(_nodes: u8, _cpus: u16) -> Result<Self, Error> {
-        let engine = Self::default();
+    pub(crate) fn new(nodes: u8, _cpus: u16) -> Result<Self, Error> {
+        let engine = Self { nodes, ..Self::default() };
         engine.tree.borrow_mut().push(Counter {
             parent: None,
             name: String::new(),
@@ -67,7 +68,7 @@ impl Engine {
     /// A run of `count` pages of `node`, charged to nobody.
     pub(crate) fn pages(&self, count: usize, node: u8) -> Result<NonNull<u8>, Error> {
         let refused = || Error::NoPages { pages: count, node };
-        let bytes = count.checked_mul(PAGE).filter(|&b| b > 0).ok_or_else(refused)?;
+        let bytes = count.checked_mul(PAGE).filter(|&b| b > 0 && node < self.nodes).ok_or_else(refused)?;
         let align = bytes.checked_next_power_of_two().ok_or_else(refused)?.min(MAX_ALIGN);
         let layout = Layout::from_size_align(bytes, align).map_err(|_| refused())?;
         // SAFETY: the layout has a size above 0.

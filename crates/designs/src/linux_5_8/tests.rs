@@ -112,7 +112,15 @@ fn metadata_is_the_kernels_by_formula() {
     for &group in &groups {
         design.alloc(HERE, CacheKey(1), Some(group)).unwrap();
     }
-    assert_eq!(design.usage().metadata, 3 * cache + 3 * 96 + 5 * (cache + 16 + 64));
+    let held = 3 * cache + 3 * 96 + 5 * (cache + 16 + 64);
+    assert_eq!(design.usage().metadata, held);
+    // Ids are used again: a hundred groups, one after the other, make no array grow.
+    for _ in 0..100 {
+        let group = design.add_group(None, "g").unwrap();
+        design.alloc(HERE, FIRST, Some(group)).map(|object| free(&mut design, object)).unwrap();
+        design.remove_group(group).unwrap();
+    }
+    assert_eq!(design.usage().metadata, held);
 }
 
 #[test]

@@ -280,6 +280,19 @@ fn empty_slabs_are_kept_up_to_min_partial() {
 }
 
 #[test]
+fn a_drain_discards_an_empty_slab_when_the_node_has_min_partial() {
+    let (mut slub, cache, mut told, objects) = full_slabs(12);
+    // Six slabs at the node; on the CPU three, the newest of them empty.
+    for slab in &objects[..9] {
+        free(&mut slub, 1, slab[0], &mut told);
+    }
+    objects[8][1..].iter().for_each(|&object| free(&mut slub, 1, object, &mut told));
+    assert_eq!((nr_partial(&slub, cache, 0), slub.cache(cache).slabs()), (6, 12));
+    free(&mut slub, 1, objects[9][0], &mut told);
+    assert_eq!((nr_partial(&slub, cache, 0), slub.cache(cache).slabs()), (8, 11));
+}
+
+#[test]
 fn a_deactivated_cache_keeps_no_empty_slab() {
     let (mut slub, cache, mut told, objects) = full_slabs(3);
     slub.deactivate(cache, &mut told);
@@ -304,6 +317,25 @@ fn another_node_takes_the_slab_off_the_cpu() {
     assert_eq!(slub.find(near).unwrap().slab, slub.find(again).unwrap().slab);
     assert_eq!(slub.cache(cache).slabs(), 2);
     slub.verify(&told);
+}
+
+#[test]
+fn a_slab_into_which_others_free_goes_to_the_end_of_the_list() {
+    for first in [0, 1] {
+        let (mut slub, caches, _) = slub_of(&[4096]);
+        let (cache, mut told) = (caches[0], Told::default());
+        let quiet = slub.alloc(cache, place(0, 0), &mut told).unwrap();
+        slub.alloc(cache, place(1, 0), &mut told).unwrap();
+        let remote = slub.alloc(cache, place(1, 0), &mut told).unwrap();
+        free(&mut slub, 0, remote, &mut told);
+        // Both CPUs lose their slabs to the other node, in either order.
+        for cpu in [first, 1 - first] {
+            slub.alloc(cache, place(cpu, 1), &mut told).unwrap();
+        }
+        let taken = slub.alloc(cache, place(2, 0), &mut told).unwrap();
+        assert_eq!(slub.find(taken).unwrap().slab, slub.find(quiet).unwrap().slab);
+        slub.verify(&told);
+    }
 }
 
 #[test]
@@ -361,4 +393,18 @@ fn a_refused_slab_leaves_nothing_behind() {
     assert_eq!(engine.runs(), 1);
     drop(slub);
     assert_eq!(engine.runs(), 0, "an allocator that goes takes its pages along");
+}
+
+#[test]
+fn a_slab_that_cannot_be_had_is_not_charged() {
+    // The engine has a node fewer than the machine: it has no pages there.
+    let machine = machine();
+    let engine = Engine::new(1, machine.cpus).unwrap();
+    let mut slub = Slub::new(engine.clone(), &machine);
+    let cut = Cut::new(&CacheSpec { name: "t", slot_size: 64, geometry: None }, &machine).unwrap();
+    let (cache, mut told) = (slub.create(cut).unwrap(), Told::default());
+    assert!(matches!(slub.alloc(cache, place(0, 1), &mut told), Err(Error::Engine(_))));
+    slub.verify(&told);
+    slub.alloc(cache, place(0, 0), &mut told).unwrap();
+    slub.verify(&told);
 }

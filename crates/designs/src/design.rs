@@ -134,10 +134,11 @@ pub trait Design {
     /// [`Error::Geometry`] when the objects cannot be cut from such a slab.
     fn add_cache(&mut self, spec: &CacheSpec<'_>) -> Result<CacheKey, Error>;
 
-    /// Makes a group below `parent`, or below the root. Keys are dense, in call order.
+    /// Makes a group below `parent`, or below the root. Keys are dense, in call order. No two living groups below one
+    /// parent have the same name, as with `mkdir`.
     ///
     /// # Errors
-    /// [`Error::UnknownGroup`], [`Error::RemovedGroup`] for such a parent.
+    /// [`Error::UnknownGroup`], [`Error::RemovedGroup`] for such a parent; [`Error::Engine`] for such a name.
     fn add_group(&mut self, parent: Option<GroupKey>, name: &str) -> Result<GroupKey, Error>;
 
     /// Removes a group without live children. Its objects live on, charged to its parent.

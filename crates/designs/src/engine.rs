@@ -30,7 +30,7 @@ pub enum Error {
     /// A counter would pass what it can hold.
     #[error("a charge of {0} bytes is too much")]
     Charge(u64),
-    /// A call for a group that is gone, or still has children.
+    /// A call for a group that is gone or still has children, or a name that is taken.
     #[error("the group {0:?} cannot do that")]
     Group(String),
 }
@@ -111,11 +111,11 @@ impl Group {
     pub(crate) fn create(&self, name: &str) -> Result<Group, Error> {
         let mut tree = self.tree.borrow_mut();
         let id = tree.len();
-        let parent = &mut tree[self.id];
-        if parent.removed {
-            return Err(Error::Group(parent.name.clone()));
+        let taken = |c: &Counter| !c.removed && c.parent == Some(self.id) && c.name == name;
+        if tree[self.id].removed || tree.iter().any(taken) {
+            return Err(Error::Group(name.to_owned()));
         }
-        parent.children += 1;
+        tree[self.id].children += 1;
         tree.push(Counter {
             parent: Some(self.id),
             name: name.to_owned(),

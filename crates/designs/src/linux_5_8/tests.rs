@@ -106,10 +106,10 @@ fn metadata_is_the_kernels_by_formula() {
     let cache = kernel::kmem_cache(2, 2);
     assert_eq!(cache, 448 + 16 + 128 + 64);
     assert_eq!(design.usage().metadata, 3 * cache);
-    let groups: Vec<_> = (0..5).map(|_| design.add_group(None, "g").unwrap()).collect();
+    let groups = ["a", "b", "c", "d", "e"].map(|name| design.add_group(None, name).unwrap());
     // The fifth id makes the arrays 10 long: 96 bytes, as it happens a size class.
     assert_eq!(design.usage().metadata, 3 * cache + 3 * 96);
-    for &group in &groups {
+    for group in groups {
         design.alloc(HERE, CacheKey(1), Some(group)).unwrap();
     }
     let held = 3 * cache + 3 * 96 + 5 * (cache + 16 + 64);
@@ -135,6 +135,8 @@ fn misuse_is_told() {
     assert_eq!(design.alloc(far, FIRST, None), Err(Error::UnknownNode { node: 2, nodes: 2 }));
     let group = design.add_group(None, "g").unwrap();
     assert_eq!(group, none, "failed calls use up no key");
+    assert!(matches!(design.add_group(None, "g"), Err(Error::Engine(_))), "a name that is taken");
+    assert_eq!(design.add_group(None, "h").unwrap(), GroupKey(1));
     design.remove_group(group).unwrap();
     assert_eq!(design.remove_group(group), Err(Error::RemovedGroup(group)));
     assert_eq!(design.add_group(Some(group), "g"), Err(Error::RemovedGroup(group)));
@@ -203,7 +205,8 @@ proptest! {
             match step {
                 Step::Group { parent } => {
                     let parent = (parent % (model.groups.len() + 1)).checked_sub(1);
-                    let made = design.add_group(parent.map(|p| GroupKey(p as u32)), "g");
+                    let name = format!("g{}", model.groups.len());
+                    let made = design.add_group(parent.map(|p| GroupKey(p as u32)), &name);
                     if parent.is_none_or(|p| model.groups[p].1) {
                         prop_assert_eq!(made, Ok(GroupKey(model.groups.len() as u32)));
                         model.groups.push((parent, true));

@@ -1,1 +1,33 @@
-//! placeholder
+//! The historic Linux slab designs, run as real code on the same input as tenalloc.
+//!
+//! A [`Design`] keeps the objects of many groups in slabs; a driver gives it caches, groups, allocations and frees, and
+//! asks what that cost. The memory is real: every object can be written to, every slab is pages of its node.
+//!
+//! ```text
+//! design.rs       the contract: what a driver may ask
+//! linux_5_8/      one folder a generation, with the idea of that generation and nothing else
+//!    │  └ groups.rs  keys → groups of the engine      kernel.rs  bytes of the kernel's structures, by formula
+//! slub/           the allocator below all generations: slabs, CPUs, nodes
+//!    │  └ geometry.rs  sizes of slabs                  memmap.rs  address → slab
+//! engine.rs       pages and groups, of tenalloc
+//! ```
+//! Arrows point down only. Two figures must not be mixed up: bytes that are *allocated* here (slabs, and all that follows
+//! from them) and bytes that are *modelled* ([`Usage::metadata`] of a historic design: what the kernel's descriptors
+//! would take).
+
+mod design;
+mod engine;
+mod error;
+mod geometry;
+mod groups;
+mod kernel;
+mod linux_5_8;
+mod memmap;
+mod slub;
+
+pub use design::{
+    CacheKey, CacheSpec, CacheUsage, Design, Geometry, GroupKey, Machine, Place, SlabView, Usage,
+};
+pub use engine::Error as EngineError;
+pub use error::Error;
+pub use linux_5_8::Linux58;

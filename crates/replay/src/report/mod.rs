@@ -12,7 +12,7 @@ pub mod atomic;
 pub mod check;
 pub mod compare;
 pub mod csv;
-//pub mod html;
+pub mod html;
 pub mod json;
 pub mod table;
 pub mod truth;

@@ -58,12 +58,17 @@ pub fn headline(report: &Report) -> String {
     let subject = subject(first, last);
     let (before, after) = (bytes(saving.before), bytes(saving.after));
     match saving.ratio() {
-        _ if saving.bytes() == 0 => format!("{subject} would have needed {after}, as much as {}.", first.name),
+        _ if saving.bytes() == 0 => {
+            format!("{subject} would have needed {after}, as much as {}.", first.name)
+        }
         Some(ratio) if ratio > 0.0 => {
             format!("{subject} would have needed {after} instead of {before}: {} less.", round_percent(ratio))
         }
         Some(ratio) => {
-            format!("{subject} would have needed {after} instead of {before}: {} more.", round_percent(-ratio))
+            format!(
+                "{subject} would have needed {after} instead of {before}: {} more.",
+                round_percent(-ratio)
+            )
         }
         None => format!("{subject} would have needed {after} where {} needs nothing.", first.name),
     }
@@ -169,8 +174,14 @@ mod tests {
             of(vec![new.clone(), old.clone()]),
             "linux-5.8 would have needed 20.0 MiB instead of 12.0 MiB: 67 % more."
         );
-        assert_eq!(of(vec![new.clone(), new.clone()]), "tenalloc would have needed 12.0 MiB, as much as tenalloc.");
-        assert!(of(vec![new]).starts_with("tenalloc would have needed 12.0 MiB of memory for 1.00 MiB of objects"));
+        assert_eq!(
+            of(vec![new.clone(), new.clone()]),
+            "tenalloc would have needed 12.0 MiB, as much as tenalloc."
+        );
+        assert!(
+            of(vec![new])
+                .starts_with("tenalloc would have needed 12.0 MiB of memory for 1.00 MiB of objects")
+        );
         assert!(of(vec![design("a", 0, 0), design("b", 0, 0)]).contains("nothing to compare"));
         assert!(of(vec![design("a", 0, 0), old]).contains("where a needs nothing"));
         assert!(of(vec![]).contains("No design"));
@@ -178,8 +189,10 @@ mod tests {
 
     #[test]
     fn rows_join_over_designs_and_keep_namesakes_apart() {
-        let cache = |name: &str, slot_size, slab| Cache { name: name.into(), slot_size, slab, ..Cache::default() };
-        let group = |path: &str, used, charged| Group { path: path.into(), used, charged, ..Group::default() };
+        let cache =
+            |name: &str, slot_size, slab| Cache { name: name.into(), slot_size, slab, ..Cache::default() };
+        let group =
+            |path: &str, used, charged| Group { path: path.into(), used, charged, ..Group::default() };
         let (mut a, mut b) = (design("a", 1, 0), design("b", 1, 0));
         a.caches = vec![cache("x", 64, 100), cache("x", 128, 300)];
         b.caches = vec![cache("y", 64, 900), cache("x", 64, 10)];
@@ -188,11 +201,14 @@ mod tests {
         let report = Report { designs: vec![a, b], ..Report::default() };
 
         let rows = caches(&report);
-        let slabs: Vec<Vec<_>> = rows.iter().map(|r| r.by.iter().map(|c| c.map(|c| c.slab)).collect()).collect();
+        let slabs: Vec<Vec<_>> =
+            rows.iter().map(|r| r.by.iter().map(|c| c.map(|c| c.slab)).collect()).collect();
         assert_eq!(slabs, [vec![None, Some(900)], vec![Some(300), None], vec![Some(100), Some(10)]]);
 
-        let charged: Vec<Vec<_>> =
-            groups(&report).iter().map(|r| r.by.iter().flatten().map(|g| (g.used, g.charged)).collect()).collect();
+        let charged: Vec<Vec<_>> = groups(&report)
+            .iter()
+            .map(|r| r.by.iter().flatten().map(|g| (g.used, g.charged)).collect())
+            .collect();
         assert_eq!(charged, [vec![(5, 50), (5, 10)], vec![(9, 40), (9, 20)]]);
     }
 }

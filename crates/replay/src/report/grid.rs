@@ -58,16 +58,25 @@ impl Cell {
 #[derive(Debug, Default)]
 pub(super) struct Grid {
     rows: Vec<Vec<Cell>>,
-    keep_tail: bool,
+    cut: Cut,
+}
+
+/// Where a text that is too long loses its letters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Cut {
+    #[default]
+    End,
+    /// Paths: what tells two of them apart stands at either end.
+    Middle,
 }
 
 /// Blank cells between two columns.
 pub(super) const GAP: usize = 2;
 
 impl Grid {
-    /// `keep_tail`: the first column loses its beginning, not its end, when it is too long (paths).
-    pub(super) fn new(keep_tail: bool) -> Self {
-        Self { rows: Vec::new(), keep_tail }
+    /// `cut` is for the first column.
+    pub(super) fn new(cut: Cut) -> Self {
+        Self { rows: Vec::new(), cut }
     }
 
     pub(super) fn row(&mut self, cells: Vec<Cell>) {
@@ -90,7 +99,7 @@ impl Grid {
         for row in &self.rows {
             let mut line = String::new();
             for (i, (cell, &w)) in row.iter().zip(&widths).enumerate() {
-                let text = if i == 0 { shorten(&cell.text, w, self.keep_tail) } else { cell.text.clone() };
+                let text = if i == 0 { shorten(&cell.text, w, self.cut) } else { cell.text.clone() };
                 let blank = " ".repeat(w.saturating_sub(text.width()));
                 let text = cell.ink.paint(&text, colour && !text.is_empty());
                 if i == 0 {
@@ -111,30 +120,32 @@ impl Grid {
 /// `text` with everything that a terminal would obey replaced by `\u{fffd}`.
 pub(super) fn printable(text: &str) -> String {
     let obeyed = |c: char| {
-        c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.chars().map(|c| if obeyed(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// `text` in at most `width` cells, with `…` where something was cut.
-pub(super) fn shorten(text: &str, width: usize, keep_tail: bool) -> String {
+pub(super) fn shorten(text: &str, width: usize, cut: Cut) -> String {
     if text.width() <= width {
         return text.into();
     }
-    let mut left = width.saturating_sub(1);
-    let mut fits = |c: &char| {
-        let w = c.width().unwrap_or(0);
-        let fits = w <= left;
-        left = if fits { left - w } else { 0 };
-        fits
-    };
-    if keep_tail {
-        let tail: Vec<char> = text.chars().rev().take_while(&mut fits).collect();
-        std::iter::once('…').chain(tail.into_iter().rev()).collect()
-    } else {
-        let head: String = text.chars().take_while(&mut fits).collect();
-        head + "…"
-    }
+    let left = width.saturating_sub(1);
+    let tail_cells = if cut == Cut::Middle { left / 2 } else { 0 };
+    let head: String = fitting(text.chars(), left - tail_cells).into_iter().collect();
+    let tail = fitting(text.chars().rev(), tail_cells);
+    head + "…" + &tail.into_iter().rev().collect::<String>()
+}
+
+/// The first characters that fit in `cells`.
+fn fitting(chars: impl Iterator<Item = char>, mut cells: usize) -> Vec<char> {
+    chars
+        .map_while(|c| {
+            cells = cells.checked_sub(c.width().unwrap_or(0))?;
+            Some(c)
+        })
+        .collect()
 }
 
 /// Prints `text` in lines of at most `width` cells, the first after `lead`, the others indented to match.
@@ -143,7 +154,7 @@ pub(super) fn wrap(out: &mut impl Write, lead: &str, text: &str, width: usize) -
     let indent = lead.width();
     let mut line = String::from(lead);
     let mut empty = true;
-    for word in text.split_whitespace() {
+    for word in words(&text) {
         if !empty && line.width() + 1 + word.width() > width {
             writeln!(out, "{}", line.trim_end())?;
             line = " ".repeat(indent);
@@ -152,10 +163,27 @@ pub(super) fn wrap(out: &mut impl Write, lead: &str, text: &str, width: usize) -
         if !empty {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
         empty = false;
     }
     writeln!(out, "{}", line.trim_end())
+}
+
+/// The words of `text`; a number and its unit (`39 %`, `12.3 MiB`) are one.
+fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 7] = ["%", "B", "KiB", "MiB", "GiB", "s", "ms"];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let unit = UNITS.contains(&word.trim_end_matches(['.', ',', ':', ';']));
+        match words.last_mut() {
+            Some(last) if unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.into()),
+        }
+    }
+    words
 }
 
 #[cfg(test)]
@@ -164,16 +192,16 @@ mod tests {
 
     #[test]
     fn cuts_count_cells_not_bytes() {
-        assert_eq!(shorten("/a/b/container-17", 10, true), "…tainer-17");
-        assert_eq!(shorten("dentry", 6, false), "dentry");
-        assert_eq!(shorten("dentry_cache", 6, false), "dentr…");
-        assert_eq!(shorten("日本語日本語", 6, false).width(), 5);
-        assert_eq!(shorten("abc", 0, false), "…");
+        assert_eq!(shorten("/a/b/container-17", 10, Cut::Middle), "/a/b/…r-17");
+        assert_eq!(shorten("dentry", 6, Cut::End), "dentry");
+        assert_eq!(shorten("dentry_cache", 6, Cut::End), "dentr…");
+        assert_eq!(shorten("日本語日本語", 6, Cut::End).width(), 5);
+        assert_eq!(shorten("abc", 0, Cut::End), "…");
     }
 
     #[test]
     fn nothing_that_a_terminal_obeys_is_printed() {
-        let mut grid = Grid::new(false);
+        let mut grid = Grid::new(Cut::End);
         grid.row(vec!["\x1b[2J\x07\u{202e}evil\n".into(), "1".into()]);
         let mut out = Vec::new();
         grid.print(&mut out, 40, false).expect("prints");
@@ -184,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_first_column_gives_way_and_colour_changes_no_width() {
-        let mut grid = Grid::new(true);
+        let mut grid = Grid::new(Cut::Middle);
         grid.row(vec!["x".repeat(300).into(), Cell::from("12.3 MiB").ink(Ink::Good)]);
         grid.row(vec!["y".into(), "1 B".into()]);
         let print = |colour| {
@@ -202,5 +230,8 @@ mod tests {
         let mut out = Vec::new();
         wrap(&mut out, "note  ", "one two three four", 15).expect("prints");
         assert_eq!(String::from_utf8(out).expect("utf-8"), "note  one two\n      three\n      four\n");
+        let mut out = Vec::new();
+        wrap(&mut out, "", "it is 39 % less", 8).expect("prints");
+        assert_eq!(String::from_utf8(out).expect("utf-8"), "it is\n39 %\nless\n");
     }
 }

@@ -11,7 +11,9 @@ pub enum ReadError {
     #[error("not a report: {0}")]
     Json(#[from] serde_json::Error),
     /// JSON of something else.
-    #[error("`schema` is {0:?}, not {SCHEMA:?}: this file was not written by `tenalloc replay --format json`")]
+    #[error(
+        "`schema` is {0:?}, not {SCHEMA:?}: this file was not written by `tenalloc replay --format json`"
+    )]
     Schema(String),
     /// Of a version whose fields may mean something else.
     #[error("report version {0}, but this tenalloc reads version {VERSION}: replay the trace again")]

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use super::grid::{Cell, Grid, Ink, wrap};
+use super::grid::{Cell, Cut, Grid, Ink, printable, shorten, wrap};
 use super::table::Style;
 use super::units::{count, counted, seconds};
 use super::{Report, Truth, TruthRow};
@@ -40,14 +40,31 @@ const NONE: &str = "The recording holds none of the kernel's own figures. `tenal
 fn stamp(report: &Report, truth: &Truth, style: Style, out: &mut impl Write) -> io::Result<()> {
     let mut rows: Vec<&TruthRow> = truth.rows.iter().filter(|r| !r.is_equal()).collect();
     rows.sort_by_key(|r| std::cmp::Reverse(largest_difference(r)));
-    let mut grid = Grid::new(true);
-    let mut head = vec![Cell::from(format!("{} at {}", truth.label, seconds(truth.t))), Cell::from("kernel")];
-    head.extend(report.designs.iter().map(|d| Cell::from(d.name.as_str()).ink(Ink::Bold)));
+    let mut grid = Grid::new(Cut::Middle);
+    // Charging is what a design does not change: where all agree, one column says it.
+    let agree = rows.iter().all(|r| r.designs.windows(2).all(|w| w.first() == w.last()));
+    let mut head = vec![
+        Cell::from(format!("{} at {}", shorten(&printable(&truth.label), 24, Cut::End), seconds(truth.t))),
+        Cell::from("kernel"),
+    ];
+    if agree {
+        head.push(
+            Cell::from(if report.designs.len() > 1 { "every design" } else { "replay" }).ink(Ink::Bold),
+        );
+    } else {
+        head.extend(
+            report
+                .designs
+                .iter()
+                .map(|d| Cell::from(shorten(&printable(&d.name), 14, Cut::End)).ink(Ink::Bold)),
+        );
+    }
     head.push(Cell::from("off by").ink(Ink::Dim));
     grid.row(head);
     for row in rows.iter().take(ROWS) {
         let mut cells: Vec<Cell> = vec![format!("  {}", row.path).into(), count(row.kernel).into()];
-        cells.extend(row.designs.iter().map(|d| Cell::from(count(*d))));
+        let shown = if agree { 1 } else { row.designs.len() };
+        cells.extend(row.designs.iter().take(shown).map(|d| Cell::from(count(*d))));
         let off = row.designs.last().map_or(0, |d| i128::from(*d) - i128::from(row.kernel));
         let sign = if off < 0 { "−" } else { "+" };
         let size = count(u64::try_from(off.unsigned_abs()).unwrap_or(u64::MAX));

@@ -80,7 +80,10 @@ fn design(name: &str, summary: &str, groups: usize, slack: u64, shared: bool) ->
         .map(|i| {
             let used = live / 2 / (i as u64 + 2);
             Group {
-                path: format!("/docker/{:064x}", (i as u128 + 3).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834)),
+                path: {
+                    let id = (i as u128 + 3).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+                    format!("/docker/{id:032x}{:032x}", id.reverse_bits())
+                },
                 removed: i % 7 == 3,
                 objects: used / 200,
                 used,
@@ -113,7 +116,13 @@ fn design(name: &str, summary: &str, groups: usize, slack: u64, shared: bool) ->
 fn sharing(groups: &[Group], slabs: u64, shared: bool) -> Sharing {
     let n = groups.len().min(16);
     let cell = |a: usize, b: usize| -> u64 {
-        if a == b { 220 - 9 * a as u64 } else if shared { 90 / (1 + a.abs_diff(b) as u64) + (a * b) as u64 % 7 } else { 0 }
+        if a == b {
+            220 - 9 * a as u64
+        } else if shared {
+            90 / (1 + a.abs_diff(b) as u64) + (a * b) as u64 % 7
+        } else {
+            0
+        }
     };
     Sharing {
         by_owners: if shared {
@@ -152,7 +161,7 @@ const OLD: &str = "Each group has its own set of caches, so no two groups ever s
 const NEW: &str = "All groups share slabs; each object knows its owner, at no cost in a slab of one owner.";
 
 /// Two designs and `groups` groups.
-pub fn of_groups(groups: usize) -> Report {
+pub(crate) fn of_groups(groups: usize) -> Report {
     with_truth(Report {
         schema: SCHEMA.into(),
         version: VERSION,
@@ -160,29 +169,28 @@ pub fn of_groups(groups: usize) -> Report {
         trace: trace(15.54, groups),
         designs: vec![design("linux-5.8", OLD, groups, 60, false), design("tenalloc", NEW, groups, 9, true)],
         truth: Vec::new(),
-        notes: vec!["Frees by kfree_rcu have no event: 33 objects were freed when their address was reused.".into()],
+        notes: vec![
+            "Frees by kfree_rcu have no event: 33 objects were freed when their address was reused.".into(),
+        ],
     })
 }
 
 /// What a replay of a small recording might give.
-pub fn plain() -> Report {
+pub(crate) fn plain() -> Report {
     of_groups(40)
 }
 
 /// Seven designs.
-pub fn seven() -> Report {
+pub(crate) fn seven() -> Report {
     let mut report = plain();
     let names = ["linux-5.8", "linux-5.9", "+transposed", "+lazy", "linux-5.18", "linux-6.18", "tenalloc"];
-    report.designs = names
-        .iter()
-        .enumerate()
-        .map(|(i, name)| design(name, NEW, 40, 60 - 8 * i as u64, i > 0))
-        .collect();
+    report.designs =
+        names.iter().enumerate().map(|(i, name)| design(name, NEW, 40, 60 - 8 * i as u64, i > 0)).collect();
     with_truth(report)
 }
 
 /// Names that a page, a terminal or a CSV reader must not obey.
-pub fn ugly() -> Report {
+pub(crate) fn ugly() -> Report {
     let mut report = plain();
     let names = [
         "</script><script>console.error('broken out')</script>",
@@ -219,7 +227,7 @@ pub fn ugly() -> Report {
 }
 
 /// A recording of one moment in which nothing happened.
-pub fn empty() -> Report {
+pub(crate) fn empty() -> Report {
     let quiet = |name: &str| Design {
         name: name.into(),
         series: vec![Sample::default()],
@@ -237,7 +245,7 @@ pub fn empty() -> Report {
 }
 
 /// Every fixture, by name.
-pub fn all() -> Vec<(&'static str, Report)> {
+pub(crate) fn all() -> Vec<(&'static str, Report)> {
     vec![
         ("plain", plain()),
         ("seven", seven()),

@@ -40,15 +40,48 @@ fn fields_come_in_their_order() {
     };
     assert_eq!(keys(2), ["schema", "version", "tenalloc", "trace", "designs", "truth", "notes"]);
     let trace = [
-        "path", "kernel", "cpus", "nodes", "seconds", "samples", "events", "allocations", "accounted",
-        "matched_frees", "unseen_frees", "hidden_frees", "lost", "live_at_end", "groups", "peak_live_bytes", "read_ns",
+        "path",
+        "kernel",
+        "cpus",
+        "nodes",
+        "seconds",
+        "samples",
+        "events",
+        "allocations",
+        "accounted",
+        "matched_frees",
+        "unseen_frees",
+        "hidden_frees",
+        "lost",
+        "live_at_end",
+        "groups",
+        "peak_live_bytes",
+        "read_ns",
     ];
     assert_eq!(keys(4), trace);
     let design = [
-        "name", "summary", "series", "at_peak", "at_end", "max_slab", "average", "average_utilisation", "caches",
-        "groups", "sharing", "groups_created", "groups_removed", "orphans", "run_ns", "ops", "checks",
+        "name",
+        "summary",
+        "series",
+        "at_peak",
+        "at_end",
+        "max_slab",
+        "average",
+        "average_utilisation",
+        "caches",
+        "groups",
+        "sharing",
+        "groups_created",
+        "groups_removed",
+        "orphans",
+        "run_ns",
+        "ops",
+        "checks",
         // A stamp of the kernel's truth is as deep.
-        "label", "t", "equal", "rows",
+        "label",
+        "t",
+        "equal",
+        "rows",
     ];
     assert_eq!(keys(6), design);
     let at = |key: &str| text.find(&format!("\"{key}\": ")).expect(key);
@@ -92,7 +125,9 @@ fn csv_holds_every_figure_once() {
             assert!(row[4].is_empty() || row[4].parse::<f64>().is_ok(), "{name}: {row:?}");
         }
         let of = |section: &str| sections.get(section).copied().unwrap_or(0);
-        let sum = |f: fn(&tenalloc_replay::report::Design) -> usize| report.designs.iter().map(f).sum::<usize>() as u64;
+        let sum = |f: fn(&tenalloc_replay::report::Design) -> usize| {
+            report.designs.iter().map(f).sum::<usize>() as u64
+        };
         assert_eq!(of("series"), sum(|d| d.series.len()) * 5, "{name}");
         assert_eq!(of("cache"), sum(|d| d.caches.len()) * 4, "{name}");
         assert_eq!(of("group"), sum(|d| d.groups.len()) * 3, "{name}");
@@ -102,7 +137,8 @@ fn csv_holds_every_figure_once() {
         assert_eq!(of("truth"), (compared * (1 + report.designs.len())) as u64, "{name}");
         // Names come back as they were, whatever is in them.
         for group in report.designs.iter().flat_map(|d| &d.groups) {
-            let found = rows.iter().any(|r| &r[0] == "group" && r[2] == group.path && r[7] == group.used.to_string());
+            let found =
+                rows.iter().any(|r| &r[0] == "group" && r[2] == group.path && r[7] == group.used.to_string());
             assert!(found, "{name}: {}", group.path);
         }
     }

@@ -39,7 +39,9 @@ fn names() -> String {
 
 fn expected(kind: Kind) -> &'static str {
     match kind {
-        Kind::Bytes => "bytes, as in `12MiB` (units: B, KiB, MiB, GiB, TiB; kB, MB, GB, TB for powers of 1000)",
+        Kind::Bytes => {
+            "bytes, as in `12MiB` (units: B, KiB, MiB, GiB, TiB; kB, MB, GB, TB for powers of 1000)"
+        }
         Kind::Ratio => "a percentage as in `20%`, or a ratio as in `0.2`",
         Kind::Count => "a plain number without a unit",
     }
@@ -67,8 +69,8 @@ fn condition(text: &str) -> Result<Condition, ParseError> {
         Some((design, name)) => (Some(design.trim().to_string()), name.trim()),
         None => (None, left.trim()),
     };
-    let metric = Metric::by_name(name)
-        .ok_or_else(|| ParseError::NoMetric { text: text.into(), name: name.into() })?;
+    let metric =
+        Metric::by_name(name).ok_or_else(|| ParseError::NoMetric { text: text.into(), name: name.into() })?;
     let limit = value(right, metric.kind()).ok_or_else(|| ParseError::Value {
         text: text.into(),
         value: right.into(),
@@ -80,7 +82,9 @@ fn condition(text: &str) -> Result<Condition, ParseError> {
 
 /// A finite number with a unit of `kind`.
 fn value(text: &str, kind: Kind) -> Option<f64> {
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_'))).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))
+        .unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let number: f64 = digits.replace('_', "").parse().ok()?;
     let factor = match (kind, unit.trim()) {

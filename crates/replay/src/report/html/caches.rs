@@ -35,7 +35,12 @@ pub(super) fn rows(report: &Report) -> Vec<Row> {
         let any = row.any()?;
         let by = report.designs.iter().zip(&row.by).enumerate().map(|(i, (design, cache))| {
             let title = cache.map_or("no such cache".into(), |c| {
-                format!("{} of {} bytes live in {}", count(c.live), count(c.slab), counted(c.slabs, "slab", "slabs"))
+                format!(
+                    "{} of {} bytes live in {}",
+                    count(c.live),
+                    count(c.slab),
+                    counted(c.slabs, "slab", "slabs")
+                )
             });
             Bar {
                 hue: i % HUES,

@@ -46,6 +46,8 @@ pub(super) struct Stamp {
     all: bool,
     sentence: String,
     rows: Vec<Difference>,
+    /// Every design has the same figures: one column says it.
+    agree: bool,
     more: usize,
 }
 
@@ -84,10 +86,12 @@ pub(super) fn table(report: &Report) -> Table {
 pub(super) fn stamps(report: &Report) -> Vec<Stamp> {
     let stamp = |t: &super::super::Truth| {
         let differing = t.rows.iter().filter(|r| !r.is_equal());
+        let agree = differing.clone().all(|r| r.designs.windows(2).all(|w| w.first() == w.last()));
+        let shown = if agree { 1 } else { usize::MAX };
         let row = |r: &super::super::TruthRow| Difference {
             path: printable(&r.path),
             kernel: count(r.kernel),
-            designs: r.designs.iter().map(|d| count(*d)).collect(),
+            designs: r.designs.iter().take(shown).map(|d| count(*d)).collect(),
         };
         Stamp {
             label: printable(&t.label),
@@ -95,6 +99,7 @@ pub(super) fn stamps(report: &Report) -> Vec<Stamp> {
             equal: count(t.equal),
             groups: count(t.groups),
             percent: super::place(share(t.equal, t.groups)),
+            agree,
             all: t.equal == t.groups,
             sentence: printable(&truth::sentence(t)),
             more: differing.clone().count().saturating_sub(MOST),

@@ -24,6 +24,8 @@ pub(super) struct Facts {
 pub(super) struct Bar {
     name: String,
     hue: usize,
+    /// Utilisation of the slab pages.
+    used: String,
     total: String,
     exact: String,
     parts: Vec<Part>,
@@ -74,6 +76,7 @@ pub(super) fn bars(report: &Report) -> Vec<Bar> {
         Bar {
             name: printable(&design.name),
             hue: i % HUES,
+            used: round_percent(usage.utilisation()),
             total: bytes(usage.total()),
             exact: count(usage.total()),
             parts,

@@ -38,7 +38,8 @@ struct Label {
 struct Figure {
     label: &'static str,
     part: bool,
-    values: Vec<String>,
+    /// Short, and with exact bytes.
+    values: Vec<(String, String)>,
 }
 
 /// What the template is given.
@@ -103,18 +104,17 @@ pub fn write(report: &Report, mut out: impl Write) -> io::Result<()> {
 }
 
 /// JSON that can stand inside `<script>`: no `<`, so that no name ends the element or opens a comment; no `&`;
-/// and none of the two line ends that old scripts do not take in a string. All become `\u` escapes, which are
-/// the same JSON.
+/// none of the two line ends that old scripts do not take in a string; and no mark that turns the direction of
+/// the text for whoever reads the source. All become `\u` escapes, which are the same JSON.
 fn script_json(report: &Report) -> io::Result<String> {
     let json = serde_json::to_string(report)?;
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
-            '<' => safe.push_str("\\u003c"),
-            '>' => safe.push_str("\\u003e"),
-            '&' => safe.push_str("\\u0026"),
-            '\u{2028}' => safe.push_str("\\u2028"),
-            '\u{2029}' => safe.push_str("\\u2029"),
+            '<' | '>' | '&' => safe.push_str(&format!("\\u{:04x}", c as u32)),
+            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                safe.push_str(&format!("\\u{:04x}", c as u32))
+            }
             c => safe.push(c),
         }
     }

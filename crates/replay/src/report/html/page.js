@@ -57,7 +57,10 @@
       const sample = d.series.length ? nearest(d.series, t) : null;
       if (cells[k + 1]) cells[k + 1].textContent = sample ? bytes(sample.slab) : "–";
     });
-    if (speak) spoken.textContent = when.parentElement.textContent.replace(/\s+/g, " ");
+    if (speak) {
+      const said = cells.map(function (c) { return c.parentElement.textContent.trim(); });
+      spoken.textContent = when.textContent + ": " + said.join(", ");
+    }
   }
   function hide() {
     at = -1;

@@ -36,20 +36,29 @@ impl Scale {
     fn steps(self, unit: f64, most: usize) -> (f64, Vec<f64>) {
         let rough = self.end / unit / most.max(1) as f64;
         let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|f| f * power).into_iter().find(|s| *s >= rough).unwrap_or(power);
-        let values = (0..=most)
-            .map(|i| i as f64 * step)
-            .take_while(|v| v * unit <= self.end * (1.0 + 1e-9))
-            .collect();
+        let step =
+            [1.0, 2.0, 5.0, 10.0].map(|f| f * power).into_iter().find(|s| *s >= rough).unwrap_or(power);
+        let values =
+            (0..=most).map(|i| i as f64 * step).take_while(|v| v * unit <= self.end * (1.0 + 1e-9)).collect();
         (step, values)
     }
 
     /// Ticks of a vertical byte axis, from the bottom up.
     pub(super) fn bytes(self, most: usize) -> Vec<Tick> {
-        const UNITS: [(f64, &str); 5] =
-            [(1099511627776.0, "TiB"), (1073741824.0, "GiB"), (1048576.0, "MiB"), (1024.0, "KiB"), (1.0, "B")];
+        const UNITS: [(f64, &str); 5] = [
+            (1099511627776.0, "TiB"),
+            (1073741824.0, "GiB"),
+            (1048576.0, "MiB"),
+            (1024.0, "KiB"),
+            (1.0, "B"),
+        ];
         let (unit, name) = UNITS.into_iter().find(|(u, _)| self.end >= *u).unwrap_or((1.0, "B"));
-        self.ticks(unit, most, |at| 1.0 - at, |text| if text == "0" { text } else { format!("{text} {name}") })
+        self.ticks(
+            unit,
+            most,
+            |at| 1.0 - at,
+            |text| if text == "0" { text } else { format!("{text} {name}") },
+        )
     }
 
     /// Ticks of a horizontal time axis.

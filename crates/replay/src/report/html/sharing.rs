@@ -6,6 +6,9 @@ use super::super::units::{count, counted, percent};
 use super::super::{Report, Sharing};
 use super::{HUES, place, printable, share};
 
+/// With more designs than these, the figures over the bars would run into each other: they are left out.
+const MOST_TEXTS: usize = 3;
+
 /// Both charts.
 #[derive(Default, Serialize)]
 pub(super) struct Charts {
@@ -81,8 +84,17 @@ pub(super) fn charts(report: &Report) -> Charts {
                 width: place(width * 0.92),
                 y: place(100.0 - height),
                 height: place(height),
-                text: if slabs == 0 { String::new() } else { format!("{part:.0}") },
-                title: printable(&format!("{}: {} of {of}, {}", design.name, count(slabs), percent(part / 100.0))),
+                text: if slabs == 0 || report.designs.len() > MOST_TEXTS {
+                    String::new()
+                } else {
+                    format!("{part:.0}")
+                },
+                title: printable(&format!(
+                    "{}: {} of {of}, {}",
+                    design.name,
+                    count(slabs),
+                    percent(part / 100.0)
+                )),
             }
         });
         let last = n + 1 == classes && n > 1;
@@ -91,7 +103,12 @@ pub(super) fn charts(report: &Report) -> Charts {
     });
     let told = report.designs.iter().filter(|d| d.sharing.slabs() > 0).map(|d| {
         let part = d.sharing.shared() as f64 / d.sharing.slabs() as f64;
-        format!("{}: {} of {} serve two groups or more.", printable(&d.name), percent(part), counted(d.sharing.slabs(), "slab", "slabs"))
+        let name = printable(&d.name);
+        let slabs = counted(d.sharing.slabs(), "slab", "slabs");
+        match d.sharing.shared() {
+            0 => format!("{name}: none of {slabs} serves two groups."),
+            _ => format!("{name}: {} of {slabs} serve two groups or more.", percent(part)),
+        }
     });
     Charts {
         told: told.collect::<Vec<_>>().join(" "),
@@ -133,7 +150,7 @@ fn matrix(report: &Report) -> Option<Matrix> {
     });
     let best = pairs().filter(|(a, b)| a < b).max_by_key(|(a, b)| at(*a, *b));
     let told = best.map_or(String::new(), |(a, b)| {
-        format!("The two that share most, {} and {}, meet in {}.", name(a), name(b), counted(at(a, b), "slab", "slabs"))
+        format!("Groups {} and {} share most: {}.", a + 1, b + 1, counted(at(a, b), "slab", "slabs"))
     });
     Some(Matrix {
         design: printable(&design.name),

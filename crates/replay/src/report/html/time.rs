@@ -21,7 +21,7 @@ pub(super) struct Chart {
 #[derive(Serialize)]
 struct Line {
     name: String,
-    /// Class of its colour: `live` or `d0` …
+    /// Class of its colour: `hill` or `d0` …
     class: String,
     path: String,
     /// The same closed along the bottom, for the hill of live bytes.
@@ -38,11 +38,11 @@ struct Peak {
     left: bool,
 }
 
-/// `None` when there is no sample to draw.
+/// `None` when there is nothing to draw.
 pub(super) fn chart(report: &Report) -> Option<Chart> {
     let last = report.designs.last()?;
     let samples = || report.designs.iter().flat_map(|d| &d.series);
-    let top = samples().map(|s| s.usage.slab.max(s.usage.live)).max()?;
+    let top = samples().map(|s| s.usage.slab.max(s.usage.live)).max().filter(|top| *top > 0)?;
     let end = samples().map(|s| s.t).filter(|t| t.is_finite()).fold(0.0, f64::max);
     // Some air above the highest line.
     let (x, y) = (Scale::new(end), Scale::new(top as f64 * 1.04));
@@ -62,7 +62,7 @@ pub(super) fn chart(report: &Report) -> Option<Chart> {
     let right = if last.series.len() == 1 { 1.0 } else { last.series.last().map_or(0.0, |s| x.at(s.t)) };
     let mut lines = vec![Line {
         name: "live objects".into(),
-        class: "live".into(),
+        class: "hill".into(),
         area: Some(format!("{hill}L{:.1} 1000L0 1000Z", right * 1000.0)),
         path: hill,
         at_peak: bytes(last.at_peak.usage.live),

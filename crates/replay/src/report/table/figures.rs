@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::super::grid::{Cell, Grid, Ink, printable};
+use super::super::grid::{Cell, Cut, Grid, Ink, printable, shorten};
 use super::super::units::{bytes, count, percent, rate, seconds, signed_bytes};
 use super::super::{Design, Report};
 use super::{Style, exact};
@@ -53,12 +53,12 @@ pub(super) fn write(report: &Report, style: Style, out: &mut impl Write) -> io::
     let several = report.designs.len() > 1;
     let wide = style.width >= LABELS + DIFFERENCE + 26 * report.designs.len();
     let column = if wide { 26 } else { 12 };
-    let per_block = (style.width.saturating_sub(LABELS + DIFFERENCE) / column).max(1);
-    let blocks: Vec<&[Design]> = report.designs.chunks(per_block).collect();
+    let fit = |cells: usize| (style.width.saturating_sub(cells) / column).max(1);
+    let blocks = blocks(&report.designs, fit(LABELS), fit(LABELS + DIFFERENCE));
     for (i, block) in blocks.iter().enumerate() {
         // The difference belongs to the last design: it stands beside it, once.
         let difference = several && i + 1 == blocks.len();
-        let mut grid = Grid::new(false);
+        let mut grid = Grid::new(Cut::End);
         let mut head = vec![Cell::from("")];
         head.extend(block.iter().map(|d| Cell::from(name(d, column)).ink(Ink::Bold)));
         if difference {
@@ -76,12 +76,24 @@ pub(super) fn write(report: &Report, style: Style, out: &mut impl Write) -> io::
         writeln!(out)?;
         grid.print(out, style.width, style.colour)?;
     }
-    writeln!(out)
+    Ok(())
 }
 
-/// Every figure as text: its label, whether it is part of the one above, and one value a design.
-pub(in crate::report) fn rows(report: &Report) -> Vec<(&'static str, bool, Vec<String>)> {
-    let values = |line: &Line| report.designs.iter().map(|d| (line.show)(d, true)).collect();
+/// The designs in blocks of at most `most`, of much the same size; the last, which has the difference beside
+/// it, of at most `last`.
+fn blocks(designs: &[Design], most: usize, last: usize) -> Vec<&[Design]> {
+    let (before, end) = designs.split_at(designs.len().saturating_sub(last));
+    let count = before.len().div_ceil(most).max(1);
+    let mut blocks: Vec<&[Design]> = before.chunks(before.len().div_ceil(count).max(1)).collect();
+    blocks.push(end);
+    blocks
+}
+
+/// Every figure as text: its label, whether it is part of the one above, and for each design the figure and,
+/// where that is rounded, the same with exact bytes.
+pub(in crate::report) fn rows(report: &Report) -> Vec<(&'static str, bool, Vec<(String, String)>)> {
+    let both = |line: &Line, d| ((line.show)(d, false), (line.show)(d, true));
+    let values = |line: &Line| report.designs.iter().map(|d| both(line, d)).collect();
     LINES.iter().map(|line| (line.label.trim_start(), line.label.starts_with(' '), values(line))).collect()
 }
 
@@ -102,7 +114,7 @@ fn change(before: u64, after: u64) -> [Cell; 2] {
 }
 
 fn name(design: &Design, width: usize) -> String {
-    super::super::grid::shorten(&printable(&design.name), width.saturating_sub(2), false)
+    shorten(&printable(&design.name), width.saturating_sub(2), Cut::End)
 }
 
 /// `bytes` of a cell that a design may lack.

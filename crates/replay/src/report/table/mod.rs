@@ -6,9 +6,9 @@
 use std::io::{self, Write};
 
 use super::compare::{Saving, headline};
-use super::grid::{Ink, wrap};
+use super::grid::{Cell, Cut, Grid, Ink, wrap};
 use super::units::{bytes, count, counted, percent, seconds};
-use super::{Design, Report, Trace};
+use super::{Report, Trace};
 
 pub(super) mod figures;
 mod tops;
@@ -47,6 +47,9 @@ pub fn write(report: &Report, style: Style, mut out: impl Write) -> io::Result<(
     sharing(report, style, out)?;
     tops::caches(report, style, out)?;
     tops::groups(report, style, out)?;
+    if !(report.truth.is_empty() && report.notes.is_empty()) {
+        writeln!(out)?;
+    }
     super::truth::summary(report, style, out)?;
     for note in &report.notes {
         inked(out, Ink::Warn, "note      ", note, style)?;
@@ -73,7 +76,7 @@ fn trace(trace: &Trace, style: Style, out: &mut impl Write) -> io::Result<()> {
     wrap(out, "trace     ", &machine.join(" · "), style.width)?;
     let events = [
         format!("{} samples", count(trace.events)),
-        format!("{} allocations ({} charged to a group)", count(trace.allocations), count(trace.accounted)),
+        format!("{} allocations ({} accounted)", count(trace.allocations), count(trace.accounted)),
         format!("{} frees", count(trace.matched_frees)),
         counted(trace.groups, "group", "groups"),
         format!("{} live at the end", count(trace.live_at_end)),
@@ -96,32 +99,36 @@ fn trace(trace: &Trace, style: Style, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// One line a design: how many slabs hold objects of how many groups.
+/// One line a design: which part of its slabs holds objects of how many groups.
 fn sharing(report: &Report, style: Style, out: &mut impl Write) -> io::Result<()> {
-    for design in report.designs.iter().filter(|d| d.sharing.slabs() > 0) {
-        wrap(out, "sharing   ", &format!("{}: {}", design.name, sharing_line(design)), style.width)?;
+    let classes = report.designs.iter().map(|d| d.sharing.by_owners.len()).max().unwrap_or(0);
+    if report.designs.iter().all(|d| d.sharing.slabs() == 0) {
+        return Ok(());
     }
-    Ok(())
-}
-
-fn sharing_line(design: &Design) -> String {
-    let slabs = design.sharing.slabs();
-    let at = |range: std::ops::Range<usize>| -> u64 {
-        design.sharing.by_owners.iter().take(range.end).skip(range.start).sum()
-    };
-    let mut parts = vec![counted(slabs, "slab", "slabs")];
-    let last = design.sharing.by_owners.len().saturating_sub(1);
-    for (n, what) in [
-        (at(0..1), "hold no group's objects".to_string()),
-        (at(1..2), "one group's".into()),
-        (at(2..last.max(2)), "those of several groups".into()),
-        (at(last.max(2)..usize::MAX), format!("those of {last} groups or more")),
-    ] {
-        if n > 0 {
-            parts.push(format!("{} {what}", percent(n as f64 / slabs as f64)));
+    // `n` and `more` as in the model: its last class holds all above, too.
+    let last = classes.saturating_sub(1).max(2);
+    let ranges = [(0..1, "none".into()), (1..2, "1 group".into()), (2..last, "several".into())];
+    let ranges: Vec<(std::ops::Range<usize>, String)> = ranges
+        .into_iter()
+        .chain([(last..classes, format!("{last} or more"))])
+        .filter(|r| !r.0.is_empty())
+        .collect();
+    let mut grid = Grid::new(Cut::End);
+    let mut head = vec![Cell::from("slabs by groups served"), Cell::from("slabs").ink(Ink::Dim)];
+    head.extend(ranges.iter().map(|r| Cell::from(r.1.as_str()).ink(Ink::Dim)));
+    grid.row(head);
+    for design in &report.designs {
+        let slabs = design.sharing.slabs();
+        let mut row = vec![Cell::from(format!("  {}", design.name)), count(slabs).into()];
+        for (range, _) in &ranges {
+            let owners = design.sharing.by_owners.iter().take(range.end).skip(range.start);
+            let n = owners.fold(0u64, |sum, n| sum.saturating_add(*n));
+            row.push(if slabs == 0 { "–".into() } else { percent(n as f64 / slabs as f64).into() });
         }
+        grid.row(row);
     }
-    parts.join(", ")
+    writeln!(out)?;
+    grid.print(out, style.width, style.colour)
 }
 
 /// `1.50 MiB (1,572,864)` where there is room for exact bytes.

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use super::super::compare;
-use super::super::grid::{Cell, Grid, Ink, printable, shorten};
+use super::super::grid::{Cell, Cut, Grid, Ink, printable, shorten};
 use super::super::units::{bytes, count, percent};
 use super::super::{Cache, Group, Report};
 use super::Style;
@@ -24,7 +24,7 @@ fn shown(report: &Report, style: Style, rest: usize, column: usize) -> Vec<usize
 }
 
 fn title(report: &Report, i: usize) -> String {
-    report.designs.get(i).map_or(String::new(), |d| shorten(&printable(&d.name), 12, false))
+    report.designs.get(i).map_or(String::new(), |d| shorten(&printable(&d.name), 12, Cut::End))
 }
 
 pub(super) fn caches(report: &Report, style: Style, out: &mut impl Write) -> io::Result<()> {
@@ -34,7 +34,7 @@ pub(super) fn caches(report: &Report, style: Style, out: &mut impl Write) -> io:
     }
     let wide = style.width >= WIDE;
     let designs = shown(report, style, if wide { 64 } else { 44 }, 23);
-    let mut grid = Grid::new(false);
+    let mut grid = Grid::new(Cut::End);
     let mut head = vec![Cell::from(format!("caches by waste, {} of {}", rows.len().min(ROWS), rows.len()))];
     head.extend(["slot", "live"].map(|t| Cell::from(t).ink(Ink::Dim)));
     if wide {
@@ -50,8 +50,11 @@ pub(super) fn caches(report: &Report, style: Style, out: &mut impl Write) -> io:
     grid.row(head);
     for row in rows.iter().take(ROWS) {
         let Some(any) = row.any() else { continue };
-        let mut cells: Vec<Cell> =
-            vec![format!("  {}", any.name).into(), count(any.slot_size.into()).into(), bytes(any.live).into()];
+        let mut cells: Vec<Cell> = vec![
+            format!("  {}", any.name).into(),
+            count(any.slot_size.into()).into(),
+            bytes(any.live).into(),
+        ];
         if wide {
             cells.push(count(any.objects).into());
         }
@@ -72,10 +75,10 @@ pub(super) fn caches(report: &Report, style: Style, out: &mut impl Write) -> io:
 pub(super) fn groups(report: &Report, style: Style, out: &mut impl Write) -> io::Result<()> {
     let rows = compare::groups(report);
     if rows.is_empty() {
-        return writeln!(out);
+        return Ok(());
     }
     let designs = shown(report, style, 54, 14);
-    let mut grid = Grid::new(true);
+    let mut grid = Grid::new(Cut::Middle);
     let mut head = vec![Cell::from(format!("groups by pages, {} of {}", rows.len().min(ROWS), rows.len()))];
     head.extend(["objects", "used"].map(|t| Cell::from(t).ink(Ink::Dim)));
     head.extend(designs.iter().map(|&i| Cell::from(title(report, i)).ink(Ink::Bold)));
@@ -93,6 +96,5 @@ pub(super) fn groups(report: &Report, style: Style, out: &mut impl Write) -> io:
         grid.row(cells);
     }
     writeln!(out)?;
-    grid.print(out, style.width, style.colour)?;
-    writeln!(out)
+    grid.print(out, style.width, style.colour)
 }

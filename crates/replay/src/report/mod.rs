@@ -1,9 +1,32 @@
-//! What a replay found. This is the JSON schema; the table, the CSV and the page are views of it.
+//! What a replay found: plain data, and by its serde form the JSON schema (`docs/report.md`).
+//!
+//! Nothing here computes more than a ratio. The views stand beside it and only read it: [`table`] for a
+//! terminal, [`json`] and [`csv`] for programs, [`html`] for people, [`check`] for CI. What several of them
+//! need (the one-sentence result, rows joined over designs) is in [`compare`].
+//!
+//! Fields are written in the order of declaration; new ones go to the end of their struct.
 
 use serde::{Deserialize, Serialize};
 
+pub mod atomic;
+pub mod check;
+pub mod compare;
+pub mod csv;
+pub mod html;
+pub mod json;
+pub mod table;
+pub mod truth;
+pub mod units;
+
+mod grid;
+
+/// [`Report::schema`] of every report.
+pub const SCHEMA: &str = "tenalloc.replay";
+/// [`Report::version`] of the reports written here.
+pub const VERSION: u32 = 1;
+
 /// A whole report.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// `tenalloc.replay`.
     pub schema: String,
@@ -22,7 +45,7 @@ pub struct Report {
 }
 
 /// The recording.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// As given on the command line.
     pub path: String,
@@ -54,7 +77,7 @@ pub struct Trace {
     pub live_at_end: u64,
     /// cgroups that were charged at least once.
     pub groups: u64,
-    /// Largest sum of live bytes.
+    /// Largest sum of live bytes of accounted and unaccounted objects.
     pub peak_live_bytes: u64,
     /// ns spent reading and resolving.
     pub read_ns: u64,
@@ -78,7 +101,7 @@ pub struct Usage {
 impl Usage {
     /// Slab pages and everything needed to run them.
     pub fn total(&self) -> u64 {
-        self.slab + self.owners + self.metadata
+        self.slab.saturating_add(self.owners).saturating_add(self.metadata)
     }
     /// Live bytes / slab bytes, 0..=1; 1 when there is no slab.
     pub fn utilisation(&self) -> f64 {
@@ -88,10 +111,14 @@ impl Usage {
     pub fn utilisation_of_total(&self) -> f64 {
         if self.total() == 0 { 1.0 } else { self.live as f64 / self.total() as f64 }
     }
+    /// Bytes of slab pages that hold no live object.
+    pub fn wasted(&self) -> u64 {
+        self.slab.saturating_sub(self.live)
+    }
 }
 
 /// [`Usage`] at a time.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Seconds since the first event.
     pub t: f64,
@@ -101,7 +128,7 @@ pub struct Sample {
 }
 
 /// What one design did with the trace.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Design {
     /// `linux-5.8`, `tenalloc` …
     pub name: String,
@@ -125,7 +152,7 @@ pub struct Design {
     pub groups: Vec<Group>,
     /// Who shares slabs with whom at the peak.
     pub sharing: Sharing,
-    /// Groups made, groups removed, and those removed whose objects were still live at the end.
+    /// Groups made.
     pub groups_created: u64,
     /// Groups removed.
     pub groups_removed: u64,
@@ -139,8 +166,15 @@ pub struct Design {
     pub checks: Checks,
 }
 
+impl Design {
+    /// Ops a second; 0 when the run took no measurable time.
+    pub fn ops_per_second(&self) -> f64 {
+        if self.run_ns == 0 { 0.0 } else { self.ops as f64 / (self.run_ns as f64 / 1e9) }
+    }
+}
+
 /// One cache at the peak.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cache {
     /// Kernel's name.
     pub name: String,
@@ -156,8 +190,19 @@ pub struct Cache {
     pub slabs: u64,
 }
 
+impl Cache {
+    /// Bytes of slab pages that hold no live object.
+    pub fn wasted(&self) -> u64 {
+        self.slab.saturating_sub(self.live)
+    }
+    /// Live bytes / slab bytes, 0..=1; 1 when there is no slab.
+    pub fn utilisation(&self) -> f64 {
+        if self.slab == 0 { 1.0 } else { self.live as f64 / self.slab as f64 }
+    }
+}
+
 /// One group at the peak.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// Path, or the row in brackets for what is not known.
     pub path: String,
@@ -172,7 +217,7 @@ pub struct Group {
 }
 
 /// How groups share slabs at the peak.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sharing {
     /// `slabs[i]` = slabs with objects of `i` groups, the last entry: that many or more. Length ≤ 9.
     pub by_owners: Vec<u64>,
@@ -182,8 +227,19 @@ pub struct Sharing {
     pub matrix: Vec<Vec<u64>>,
 }
 
+impl Sharing {
+    /// All slabs.
+    pub fn slabs(&self) -> u64 {
+        self.by_owners.iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+    /// Slabs with objects of two groups or more.
+    pub fn shared(&self) -> u64 {
+        self.by_owners.iter().skip(2).fold(0, |sum, n| sum.saturating_add(*n))
+    }
+}
+
 /// What was verified.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checks {
     /// Groups whose exact charge equals Σ of their live objects.
     pub groups: u64,
@@ -192,7 +248,7 @@ pub struct Checks {
 }
 
 /// One group against the kernel.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TruthRow {
     /// cgroup path.
     pub path: String,
@@ -203,7 +259,7 @@ pub struct TruthRow {
 }
 
 /// One stamp against the kernel.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
     /// The stamp's name.
     pub label: String,

@@ -1,0 +1,94 @@
+//! The first screen: what was recorded, and one bar a design of what it needs at the peak.
+
+use serde::Serialize;
+
+use super::super::units::{bytes, count, counted, round_percent, seconds};
+use super::super::{Report, Trace};
+use super::{HUES, largest, place, printable, share};
+
+/// The recording in words.
+#[derive(Serialize)]
+pub(super) struct Facts {
+    length: String,
+    kernel: Option<String>,
+    cpus: String,
+    nodes: Option<String>,
+    allocations: String,
+    frees: String,
+    groups: String,
+    lost: Option<String>,
+}
+
+/// What one design needs at the peak.
+#[derive(Serialize)]
+pub(super) struct Bar {
+    name: String,
+    hue: usize,
+    /// Utilisation of the slab pages.
+    used: String,
+    total: String,
+    exact: String,
+    parts: Vec<Part>,
+    /// For whoever cannot see the bar.
+    told: String,
+}
+
+/// A piece of a bar, placed in percent of the largest bar.
+#[derive(Serialize)]
+struct Part {
+    class: &'static str,
+    x: String,
+    width: String,
+    title: String,
+}
+
+pub(super) fn facts(trace: &Trace) -> Facts {
+    Facts {
+        length: seconds(trace.seconds),
+        kernel: trace.kernel.as_deref().map(printable),
+        cpus: counted(trace.cpus.into(), "CPU", "CPUs"),
+        nodes: (trace.nodes > 1).then(|| format!("{} memory nodes", trace.nodes)),
+        allocations: count(trace.allocations),
+        frees: count(trace.matched_frees),
+        groups: counted(trace.groups, "group", "groups"),
+        lost: (trace.lost > 0).then(|| count(trace.lost)),
+    }
+}
+
+pub(super) fn bars(report: &Report) -> Vec<Bar> {
+    let whole = largest(report, |u| u.total().max(u.live));
+    let bar = |(i, design): (usize, &super::super::Design)| {
+        let usage = design.at_peak.usage;
+        let book = usage.owners.saturating_add(usage.metadata);
+        let pieces = [
+            ("live", usage.live.min(usage.slab), "objects in use"),
+            ("free", usage.wasted(), "empty slots in slabs"),
+            ("book", book, "bookkeeping"),
+        ];
+        let mut x = 0.0;
+        let mut parts = Vec::new();
+        for (class, size, what) in pieces {
+            let width = share(size, whole);
+            let title = format!("{}: {what}, {} ({} bytes)", design.name, bytes(size), count(size));
+            parts.push(Part { class, x: place(x), width: place(width), title: printable(&title) });
+            x += width;
+        }
+        Bar {
+            name: printable(&design.name),
+            hue: i % HUES,
+            used: round_percent(usage.utilisation()),
+            total: bytes(usage.total()),
+            exact: count(usage.total()),
+            parts,
+            told: format!(
+                "{} in all: {} of objects in use, {} of empty slots, {} of bookkeeping; {} of the slab pages in use.",
+                bytes(usage.total()),
+                bytes(usage.live),
+                bytes(usage.wasted()),
+                bytes(book),
+                round_percent(usage.utilisation()),
+            ),
+        }
+    };
+    report.designs.iter().enumerate().map(bar).collect()
+}

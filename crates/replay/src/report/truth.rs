@@ -1,0 +1,104 @@
+//! The kernel comparison: each group's bytes in the kernel's own `memory.stat` against the replay's.
+//!
+//! Apart from the table, because `--truth` prints it alone and for every group.
+
+use std::io::{self, Write};
+
+use super::grid::{Cell, Cut, Grid, Ink, printable, shorten, wrap};
+use super::table::Style;
+use super::units::{count, counted, seconds};
+use super::{Report, Truth, TruthRow};
+
+/// Rows of a stamp that are equal are counted; of those that differ, at most this many are shown.
+const ROWS: usize = 200;
+
+impl TruthRow {
+    /// Every design's figure is the kernel's. False when there is no design.
+    pub fn is_equal(&self) -> bool {
+        !self.designs.is_empty() && self.designs.iter().all(|d| *d == self.kernel)
+    }
+}
+
+/// Writes the comparison: the groups that differ, and how many are equal.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(report: &Report, style: Style, mut out: impl Write) -> io::Result<()> {
+    let out = &mut out;
+    if report.truth.is_empty() {
+        return wrap(out, "", NONE, style.width);
+    }
+    for truth in &report.truth {
+        stamp(report, truth, style, out)?;
+    }
+    summary(report, style, out)
+}
+
+const NONE: &str = "The recording holds none of the kernel's own figures. `tenalloc record` keeps them; \
+                    a bare perf.data has none.";
+
+fn stamp(report: &Report, truth: &Truth, style: Style, out: &mut impl Write) -> io::Result<()> {
+    let mut rows: Vec<&TruthRow> = truth.rows.iter().filter(|r| !r.is_equal()).collect();
+    rows.sort_by_key(|r| std::cmp::Reverse(largest_difference(r)));
+    let mut grid = Grid::new(Cut::Middle);
+    // Charging is what a design does not change: where all agree, one column says it.
+    let agree = rows.iter().all(|r| r.designs.windows(2).all(|w| w.first() == w.last()));
+    let mut head = vec![
+        Cell::from(format!("{} at {}", shorten(&printable(&truth.label), 24, Cut::End), seconds(truth.t))),
+        Cell::from("kernel"),
+    ];
+    if agree {
+        head.push(
+            Cell::from(if report.designs.len() > 1 { "every design" } else { "replay" }).ink(Ink::Bold),
+        );
+    } else {
+        head.extend(
+            report
+                .designs
+                .iter()
+                .map(|d| Cell::from(shorten(&printable(&d.name), 14, Cut::End)).ink(Ink::Bold)),
+        );
+    }
+    head.push(Cell::from("off by").ink(Ink::Dim));
+    grid.row(head);
+    for row in rows.iter().take(ROWS) {
+        let mut cells: Vec<Cell> = vec![format!("  {}", row.path).into(), count(row.kernel).into()];
+        let shown = if agree { 1 } else { row.designs.len() };
+        cells.extend(row.designs.iter().take(shown).map(|d| Cell::from(count(*d))));
+        let off = row.designs.last().map_or(0, |d| i128::from(*d) - i128::from(row.kernel));
+        let sign = if off < 0 { "−" } else { "+" };
+        let size = count(u64::try_from(off.unsigned_abs()).unwrap_or(u64::MAX));
+        cells.push(Cell::from(format!("{sign}{size}")).ink(Ink::Bad));
+        grid.row(cells);
+    }
+    if !rows.is_empty() {
+        grid.print(out, style.width, style.colour)?;
+    }
+    if rows.len() > ROWS {
+        writeln!(out, "  … and {} more", count((rows.len() - ROWS) as u64))?;
+    }
+    Ok(())
+}
+
+fn largest_difference(row: &TruthRow) -> u64 {
+    row.designs.iter().map(|d| d.abs_diff(row.kernel)).max().unwrap_or(0)
+}
+
+/// One line a stamp: how many groups are equal.
+pub(super) fn summary(report: &Report, style: Style, out: &mut impl Write) -> io::Result<()> {
+    for truth in &report.truth {
+        wrap(out, "truth     ", &sentence(truth), style.width)?;
+    }
+    Ok(())
+}
+
+/// `steady: 40 of 41 groups equal the kernel's own figure to the byte, under every design`.
+pub(super) fn sentence(truth: &Truth) -> String {
+    format!(
+        "{} at {}: {} of {} equal the kernel's own figure to the byte, under every design",
+        truth.label,
+        seconds(truth.t),
+        count(truth.equal),
+        counted(truth.groups, "group", "groups"),
+    )
+}

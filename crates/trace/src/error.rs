@@ -62,12 +62,7 @@ impl Error {
     }
 
     pub(crate) fn at(file: &str, offset: u64, what: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Input {
-            file: file.into(),
-            place: Place::Offset(offset),
-            what: what.into(),
-            help: help.into(),
-        }
+        Self::Input { file: file.into(), place: Place::Offset(offset), what: what.into(), help: help.into() }
     }
 
     pub(crate) fn line(file: &str, line: u64, what: impl Into<String>, help: impl Into<String>) -> Self {

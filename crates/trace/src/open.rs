@@ -41,11 +41,7 @@ pub struct Progress {
 /// # Errors
 /// What cannot be read at all, has no slab events, or a sidecar that does not fit. Each tells file, place and what
 /// to do.
-pub fn open(
-    path: &Path,
-    options: &Options,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Program, Error> {
+pub fn open(path: &Path, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Program, Error> {
     let folder = path.is_dir();
     let file = if folder { path.join("perf.data") } else { path.to_owned() };
     let beside = match (&options.sidecar, folder) {
@@ -62,7 +58,10 @@ pub fn open(
     let n = input.read(&mut first).map_err(|e| Error::io(&file, e))?;
     input.seek(SeekFrom::Start(0)).map_err(|e| Error::io(&file, e))?;
     let total = Some(len);
-    if n > 0 && first.iter().take(n).all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace()) && !known(&first) {
+    if n > 0
+        && first.iter().take(n).all(|b| b.is_ascii_graphic() || b.is_ascii_whitespace())
+        && !known(&first)
+    {
         let mut tell = |read| progress(Progress { read, total });
         return run_script(BufReader::with_capacity(1 << 18, input), side, &name, &mut tell);
     }

@@ -187,9 +187,8 @@ impl Field {
     fn parse(line: &str) -> Option<Self> {
         let mut parts = line.split(';').map(str::trim);
         let declaration = parts.next()?.strip_prefix("field:")?.trim();
-        let number = |part: Option<&str>, key: &str| -> Option<u16> {
-            part?.strip_prefix(key)?.trim().parse().ok()
-        };
+        let number =
+            |part: Option<&str>, key: &str| -> Option<u16> { part?.strip_prefix(key)?.trim().parse().ok() };
         let offset = number(parts.next(), "offset:")?;
         let size = number(parts.next(), "size:")?;
         // Kernels before 2.6.32 and a few dynamic events leave this out.
@@ -257,10 +256,13 @@ pub(crate) mod tests {
     fn format_files_one_after_the_other() {
         let two = format!("{KMALLOC}{}", KMALLOC.replace("kmalloc", "cgroup_rmdir").replace("658", "9"));
         let f = Formats::from_texts(&two, "formats.txt").unwrap();
-        assert_eq!((f.events[0].name.as_str(), f.events[1].name.as_str()), ("kmem:kmalloc", "cgroup:cgroup_rmdir"));
+        assert_eq!(
+            (f.events[0].name.as_str(), f.events[1].name.as_str()),
+            ("kmem:kmalloc", "cgroup:cgroup_rmdir")
+        );
         assert_eq!(f.by_id(9).unwrap().fields.len(), 5);
         let e = Formats::from_texts(&two.replace("ID: 9", ""), "formats.txt").unwrap_err().to_string();
-        assert!(e.starts_with("formats.txt, line 11"), "{e}");
+        assert!(e.starts_with("formats.txt, line 12"), "{e}");
     }
 
     #[test]

@@ -197,7 +197,8 @@ impl Head {
             })?;
             let ids = (bytes::u64(ids, 0).unwrap_or(0), bytes::u64(ids, 8).unwrap_or(0));
             let ids = section(input, len, file, ids)?.ok_or_else(|| {
-                let what = format!("the ids of event {i}, {} bytes at {}, lie outside the file", ids.1, ids.0);
+                let what =
+                    format!("the ids of event {i}, {} bytes at {}, lie outside the file", ids.1, ids.0);
                 Error::at(file, at, what, COPY_AGAIN)
             })?;
             attribute.ids = ids.chunks_exact(8).filter_map(|b| bytes::u64(b, 0)).collect();

@@ -127,10 +127,9 @@ impl Layout {
                     name: f.field("name").map(|_| text("name")).transpose()?,
                 }
             }
-            "kmem:kfree" | "kmem:kmem_cache_free" => Body::Free {
-                ptr: number("ptr")?,
-                name: f.field("name").map(|_| text("name")).transpose()?,
-            },
+            "kmem:kfree" | "kmem:kmem_cache_free" => {
+                Body::Free { ptr: number("ptr")?, name: f.field("name").map(|_| text("name")).transpose()? }
+            }
             "sched:sched_process_fork" => {
                 Body::Fork { parent: number("parent_pid")?, child: number("child_pid")? }
             }
@@ -233,9 +232,7 @@ fn text(f: &Format, name: &str) -> Result<Text, String> {
     let field = f.field(name).ok_or_else(|| format!("{} has no field `{name}`", f.name))?;
     match (field.location, field.size) {
         (Location::Start, 4) => Ok(Text::Located { at: field.offset, base: 0 }),
-        (Location::Behind, 4) => {
-            Ok(Text::Located { at: field.offset, base: field.offset.saturating_add(4) })
-        }
+        (Location::Behind, 4) => Ok(Text::Located { at: field.offset, base: field.offset.saturating_add(4) }),
         (Location::Here, size) if size > 0 => Ok(Text::Fixed { at: field.offset, size }),
         (_, size) => Err(format!("field `{name}` of {} has {size} bytes and is no text", f.name)),
     }

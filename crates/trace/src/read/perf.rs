@@ -177,12 +177,12 @@ impl Perf<'_> {
                 return Ok(0);
             }
         };
-        unzip
-            .feed(packed, &mut |kind, body| self.record(kind, body, at, sink))
-            .map_err(|fault| match fault {
+        unzip.feed(packed, &mut |kind, body| self.record(kind, body, at, sink)).map_err(
+            |fault| match fault {
                 Fault::Damaged(why) => Stop::Broken(at, why),
                 Fault::Stopped(stop) => stop,
-            })?;
+            },
+        )?;
         Ok(0)
     }
 
@@ -304,8 +304,10 @@ impl Perf<'_> {
             let name = format.map_or_else(|| format!("event {i}"), |f| f.name.clone());
             match attribute.places {
                 None if needed => {
-                    let what = format!("samples of {name} lack the task, the time or the tracepoint's record");
-                    let help = "record with plain `perf record -e`, without --no-samples, or use `tenalloc record`";
+                    let what =
+                        format!("samples of {name} lack the task, the time or the tracepoint's record");
+                    let help =
+                        "record with plain `perf record -e`, without --no-samples, or use `tenalloc record`";
                     return Err(Error::at(self.file, at, what, help));
                 }
                 None => self.plans.push(None),
@@ -325,7 +327,12 @@ impl Perf<'_> {
         if !slab {
             let have: Vec<_> = formats.events.iter().map(|f| f.name.as_str()).collect();
             let what = format!("no slab events were recorded (only: {})", have.join(", "));
-            return Err(Error::at(self.file, at, what, "record with -e kmem:kmalloc and the others, or `tenalloc record`"));
+            return Err(Error::at(
+                self.file,
+                at,
+                what,
+                "record with -e kmem:kmalloc and the others, or `tenalloc record`",
+            ));
         }
         self.id_at = id_at;
         self.planned = true;
@@ -352,14 +359,21 @@ impl Perf<'_> {
         if let Some((at, why)) = &broken {
             r.notes.push(format!("{}: read up to byte {at} only: {why}", self.file));
         } else if let Some(at) = cut {
-            r.notes.push(format!("{}: the file breaks off at byte {at}; what comes before was read", self.file));
+            r.notes
+                .push(format!("{}: the file breaks off at byte {at}; what comes before was read", self.file));
         }
         r.truncated = broken.map(|b| b.0).or(cut);
         if self.bad > 0 {
-            r.notes.push(format!("{}: {} samples are shorter than their format says: left out", self.file, self.bad));
+            r.notes.push(format!(
+                "{}: {} samples are shorter than their format says: left out",
+                self.file, self.bad
+            ));
         }
         if self.foreign > 0 {
-            r.notes.push(format!("{}: {} samples belong to no recorded event: left out", self.file, self.foreign));
+            r.notes.push(format!(
+                "{}: {} samples belong to no recorded event: left out",
+                self.file, self.foreign
+            ));
         }
         if self.spilled {
             r.notes.push(format!("{}: too few round marks to put all samples in time order", self.file));

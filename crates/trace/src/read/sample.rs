@@ -137,15 +137,8 @@ mod tests {
     #[test]
     fn a_lying_callchain_or_group_is_no_overflow() {
         let body = words(&[u64::MAX, u64::MAX, u64::MAX]);
-        let places = Places {
-            id: None,
-            tid: 0,
-            time: 0,
-            cpu: None,
-            fixed: 0,
-            read: Some(8),
-            callchain: true,
-        };
+        let places =
+            Places { id: None, tid: 0, time: 0, cpu: None, fixed: 0, read: Some(8), callchain: true };
         assert!(places.split(&body).is_none());
         assert!(Places { read: None, ..places }.split(&body).is_none());
     }

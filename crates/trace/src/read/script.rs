@@ -76,7 +76,12 @@ pub(crate) fn read(
     }
     if !slab {
         let what = format!("no slab events up to here (only: {})", r.events.join(", "));
-        return Err(Error::line(file, n, what, "record with `tenalloc record`, or -e kmem:kmalloc and the others"));
+        return Err(Error::line(
+            file,
+            n,
+            what,
+            "record with `tenalloc record`, or -e kmem:kmalloc and the others",
+        ));
     }
     if let Some(first) = first_odd {
         r.notes.push(format!("{file}: {odd} lines could not be read, the first is line {first}: left out"));
@@ -94,7 +99,10 @@ fn parse(line: &str, names: &mut Names, r: &mut Recording, sink: &mut dyn Sink) 
 
 /// What stands before the time, the time, the event's name, and its fields.
 fn split(line: &str) -> Option<(&str, u64, &str, &str)> {
-    for (i, _) in line.match_indices(": ").filter(|(i, _)| line.as_bytes().get(i.wrapping_sub(1)).is_some_and(u8::is_ascii_digit)) {
+    for (i, _) in line
+        .match_indices(": ")
+        .filter(|(i, _)| line.as_bytes().get(i.wrapping_sub(1)).is_some_and(u8::is_ascii_digit))
+    {
         let (front, rest) = (line.get(..i)?, line.get(i + 2..)?);
         let Some((before, time)) = front.rsplit_once(char::is_whitespace) else { continue };
         let Some(time) = time.contains('.').then(|| seconds(time)).flatten() else { continue };
@@ -105,7 +113,8 @@ fn split(line: &str) -> Option<(&str, u64, &str, &str)> {
         {
             rest = after.trim_start();
         }
-        let Some((event, fields)) = rest.split_once(": ").or_else(|| rest.strip_suffix(':').map(|e| (e, ""))) else {
+        let Some((event, fields)) = rest.split_once(": ").or_else(|| rest.strip_suffix(':').map(|e| (e, "")))
+        else {
             continue;
         };
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':');
@@ -121,7 +130,8 @@ fn task(before: &str) -> Option<(i32, u16)> {
     let mut words = before.split_whitespace().rev();
     let (mut word, mut cpu) = (words.next()?, 0);
     // Between CPU and time the latency format has flags.
-    let bracketed = |w: &str| w.strip_prefix('[').and_then(|w| w.strip_suffix(']')).and_then(|w| w.parse::<u16>().ok());
+    let bracketed =
+        |w: &str| w.strip_prefix('[').and_then(|w| w.strip_suffix(']')).and_then(|w| w.parse::<u16>().ok());
     for _ in 0..2 {
         if let Some(c) = bracketed(word) {
             cpu = c.min(0x7fff);

@@ -42,7 +42,9 @@ impl Unzip {
         }
         let stream = match &mut self.stream {
             Some(s) => s,
-            none => none.insert(DCtx::try_create().ok_or_else(|| Fault::Damaged("no memory for zstd".into()))?),
+            none => {
+                none.insert(DCtx::try_create().ok_or_else(|| Fault::Damaged("no memory for zstd".into()))?)
+            }
         };
         let mut input = InBuffer::around(data);
         loop {

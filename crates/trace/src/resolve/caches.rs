@@ -151,7 +151,9 @@ impl Caches {
         let mut caches = Vec::with_capacity(self.made.len());
         for made in std::mem::take(&mut self.made) {
             let geometry = match (&made.identity, &self.geometry) {
-                (Some(identity), Some(table)) => self_geometry(identity, made.slot_size, table, &mut self.notes),
+                (Some(identity), Some(table)) => {
+                    self_geometry(identity, made.slot_size, table, &mut self.notes)
+                }
                 _ => None,
             };
             let mut labels = made.labels;

@@ -37,7 +37,8 @@ impl Resolver {
 
         let json = side.recording;
         let mut cpu_node = json.cpu_node.unwrap_or(read.cpu_node);
-        let cpus = json.cpus.unwrap_or(read.cpus).max(self.highest_cpu + 1).max(cpu_node.len().min(0x8000) as u16);
+        let cpus =
+            json.cpus.unwrap_or(read.cpus).max(self.highest_cpu + 1).max(cpu_node.len().min(0x8000) as u16);
         cpu_node.resize(usize::from(cpus), 0);
         let nodes = cpu_node.iter().map(|n| n.saturating_add(1)).max().unwrap_or(1).max(self.nodes.count());
         let stamps = self.stamps.into_iter().map(|s| Stamp {
@@ -118,50 +119,93 @@ impl Resolver {
         };
         let c = &self.counts;
         let recorded = |name: &str| read.events.iter().any(|e| e == name);
-        note(read.lost > 0, format!(
-            "perf lost {} events: objects may have leaked into the picture and charges be off; record with larger rings (-m)",
-            read.lost
-        ));
-        note(c.out_of_order > 0, format!("{} events were out of time order even after merging", c.out_of_order));
-        let missing: Vec<&str> = ["kmem:kmalloc", "kmem:kfree", "kmem:kmem_cache_alloc", "kmem:kmem_cache_free"]
-            .into_iter()
-            .filter(|e| !recorded(e))
-            .collect();
-        note(!missing.is_empty(), format!("not recorded: {}; those objects are not in the picture", missing.join(", ")));
+        note(
+            read.lost > 0,
+            format!(
+                "perf lost {} events: objects may have leaked into the picture and charges be off; record with larger rings (-m)",
+                read.lost
+            ),
+        );
+        note(
+            c.out_of_order > 0,
+            format!("{} events were out of time order even after merging", c.out_of_order),
+        );
         let missing: Vec<&str> =
-            ["cgroup:cgroup_attach_task", "cgroup:cgroup_mkdir", "cgroup:cgroup_rmdir", "sched:sched_process_fork", "sched:sched_process_exit"]
+            ["kmem:kmalloc", "kmem:kfree", "kmem:kmem_cache_alloc", "kmem:kmem_cache_free"]
                 .into_iter()
                 .filter(|e| !recorded(e))
                 .collect();
-        note(!missing.is_empty(), format!(
-            "not recorded: {}; tasks whose cgroup is not known for that show as (unknown)",
-            missing.join(", ")
-        ));
-        note(self.ours == 0 && self.other_hierarchy > 0, format!(
-            "{} cgroup events are of other hierarchies than the memory controller's; recording.json tells which that is",
-            self.other_hierarchy
-        ));
-        note(side.tasks.is_none(), "no pids.tsv: the cgroups of tasks older than the recording are not known".into());
-        note(self.unknown_owner > 0, format!(
-            "{} accounted allocations are of tasks whose cgroup is not known: row (unknown)",
-            self.unknown_owner
-        ));
-        note(!self.nodes.known(), "neither srat.txt nor recording.json tells the memory of the nodes: all objects lie on node 0".into());
-        note(self.outside_nodes > 0, format!(
-            "{} objects lie outside the memory of every node: they are on node 0 here",
-            self.outside_nodes
-        ));
-        note(side.sites.is_none() && read.symbols.is_empty(), format!(
-            "no callsites.tsv: the kernel's own owner vectors cannot be told from other objects, nor who pays for a new {}",
-            "cgroup's structures"
-        ));
-        note(!read.tells_interrupts, "the text does not tell interrupts: their objects are charged to the task they hit".into());
+        note(
+            !missing.is_empty(),
+            format!("not recorded: {}; those objects are not in the picture", missing.join(", ")),
+        );
+        let missing: Vec<&str> = [
+            "cgroup:cgroup_attach_task",
+            "cgroup:cgroup_mkdir",
+            "cgroup:cgroup_rmdir",
+            "sched:sched_process_fork",
+            "sched:sched_process_exit",
+        ]
+        .into_iter()
+        .filter(|e| !recorded(e))
+        .collect();
+        note(
+            !missing.is_empty(),
+            format!(
+                "not recorded: {}; tasks whose cgroup is not known for that show as (unknown)",
+                missing.join(", ")
+            ),
+        );
+        note(
+            self.ours == 0 && self.other_hierarchy > 0,
+            format!(
+                "{} cgroup events are of other hierarchies than the memory controller's; recording.json tells which that is",
+                self.other_hierarchy
+            ),
+        );
+        note(
+            side.tasks.is_none(),
+            "no pids.tsv: the cgroups of tasks older than the recording are not known".into(),
+        );
+        note(
+            self.unknown_owner > 0,
+            format!(
+                "{} accounted allocations are of tasks whose cgroup is not known: row (unknown)",
+                self.unknown_owner
+            ),
+        );
+        note(
+            !self.nodes.known(),
+            "neither srat.txt nor recording.json tells the memory of the nodes: all objects lie on node 0"
+                .into(),
+        );
+        note(
+            self.outside_nodes > 0,
+            format!(
+                "{} objects lie outside the memory of every node: they are on node 0 here",
+                self.outside_nodes
+            ),
+        );
+        note(
+            side.sites.is_none() && read.symbols.is_empty(),
+            format!(
+                "no callsites.tsv: the kernel's own owner vectors cannot be told from other objects, nor who pays for a new {}",
+                "cgroup's structures"
+            ),
+        );
+        note(
+            !read.tells_interrupts,
+            "the text does not tell interrupts: their objects are charged to the task they hit".into(),
+        );
         note(!read.tells_accounted, "this kernel does not tell which kmem_cache objects are accounted; only those with __GFP_ACCOUNT are".into());
         note(self.bad_paths > 0, format!("{} cgroup paths were no paths: left out", self.bad_paths));
-        note(self.replaced_groups > 0, format!(
-            "{} cgroups were made again although their removal was not recorded",
-            self.replaced_groups
-        ));
+        note(
+            self.replaced_groups > 0,
+            format!(
+                "{} cgroups were made again although their removal was not recorded",
+                self.replaced_groups
+            ),
+        );
         let outside = self.stamps.iter().filter(|s| s.time < start || s.time > end).count();
         note(outside > 0, format!("{outside} time stamps of steady.txt lie outside the recording"));
         notes

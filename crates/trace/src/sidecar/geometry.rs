@@ -104,13 +104,18 @@ mod tests {
         let cut = t.cut("task_struct").unwrap();
         assert_eq!((cut.slot_size, cut.geometry.order, cut.geometry.objects, cut.line), (8448, 3, 3, 2));
         assert_eq!(t.aliases(":A-0000064").len(), 2);
-        assert_eq!((t.only_with(64), t.only_with(8448), t.only_with(1)), (Some(":A-0000064"), Some("task_struct"), None));
+        assert_eq!(
+            (t.only_with(64), t.only_with(8448), t.only_with(1)),
+            (Some(":A-0000064"), Some("task_struct"), None)
+        );
         assert_eq!(t.cut("a b").unwrap().slot_size, 16);
     }
 
     #[test]
     fn another_files_lines_are_told() {
-        for bad in ["hello", "C x 1 2 3", "C x 10 9 0 1", "C x 8 8 99 1", "C x 8 8 0 0", "A x", "C x 8 -8 0 1"] {
+        for bad in
+            ["hello", "C x 1 2 3", "C x 10 9 0 1", "C x 8 8 99 1", "C x 8 8 0 0", "A x", "C x 8 -8 0 1"]
+        {
             let e = Table::parse(&format!("C ok 8 8 0 512\n{bad}\n"), "g").unwrap_err().to_string();
             assert!(e.starts_with("g, line 2"), "{e}");
         }

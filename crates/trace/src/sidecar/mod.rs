@@ -108,8 +108,13 @@ mod tests {
     #[test]
     fn seconds_are_exact_to_the_nanosecond() {
         assert_eq!(seconds("21.014364933"), Some(21_014_364_933));
-        assert_eq!((seconds("6.5"), seconds("7"), seconds("0.000001")), (Some(6_500_000_000), Some(7_000_000_000), Some(1000)));
-        for bad in ["", ".5", "1.2.3", "-1", "+1", "1e9", "1.0000000001", "99999999999999999999", "18446744073.8"] {
+        assert_eq!(
+            (seconds("6.5"), seconds("7"), seconds("0.000001")),
+            (Some(6_500_000_000), Some(7_000_000_000), Some(1000))
+        );
+        for bad in
+            ["", ".5", "1.2.3", "-1", "+1", "1e9", "1.0000000001", "99999999999999999999", "18446744073.8"]
+        {
             assert_eq!(seconds(bad), None, "{bad}");
         }
     }

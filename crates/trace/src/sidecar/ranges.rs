@@ -47,7 +47,8 @@ mod tests {
                     [ 0.0] ACPI: SRAT 0x00000000BFFE1BE1 000160\n[ 0.0] SRAT: PXM 0 -> APIC 0x00 -> Node 0\n";
         let r = parse(text, "srat.txt").unwrap();
         assert_eq!(r, [Range { node: 1, start: 0x8000_0000, end: 0xbfff_ffff }]);
-        for bad in ["SRAT: Node x", "SRAT: Node 0 PXM 0 [mem 0x9-0x1]", "SRAT: Node 300 PXM 0 [mem 0x0-0x1]"] {
+        for bad in ["SRAT: Node x", "SRAT: Node 0 PXM 0 [mem 0x9-0x1]", "SRAT: Node 300 PXM 0 [mem 0x0-0x1]"]
+        {
             assert!(parse(bad, "srat.txt").is_err(), "{bad}");
         }
     }

@@ -55,7 +55,9 @@ impl Recording {
     /// Virtual address of physical address 0 in the kernel's direct map.
     pub(crate) fn direct_map_base(&self) -> Result<Option<u64>, Error> {
         let Some(text) = &self.direct_map_base else { return Ok(None) };
-        let bad = || Error::line(&self.file, 1, "`direct_map_base` is no number such as \"0xffff888000000000\"", HELP);
+        let bad = || {
+            Error::line(&self.file, 1, "`direct_map_base` is no number such as \"0xffff888000000000\"", HELP)
+        };
         hex(text).map(Some).ok_or_else(bad)
     }
 
@@ -104,6 +106,11 @@ mod tests {
             let e = Recording::parse(bad, "recording.json").unwrap_err().to_string();
             assert!(e.starts_with("recording.json, line 1"), "{e}");
         }
-        assert!(Recording::parse(r#"{"nodes":[{"node":0,"start":"0x2","end":"0x1"}]}"#, "r").unwrap().ranges().is_err());
+        assert!(
+            Recording::parse(r#"{"nodes":[{"node":0,"start":"0x2","end":"0x1"}]}"#, "r")
+                .unwrap()
+                .ranges()
+                .is_err()
+        );
     }
 }

@@ -30,7 +30,11 @@ mod tests {
 
     #[test]
     fn addresses_have_symbols() {
-        let s = parse("call_site_hex\tsymbol\toffset\tevents\nffffffff81c8ff9d\tf.part.0\t0x4d\tkmalloc:60\n", "c").unwrap();
+        let s = parse(
+            "call_site_hex\tsymbol\toffset\tevents\nffffffff81c8ff9d\tf.part.0\t0x4d\tkmalloc:60\n",
+            "c",
+        )
+        .unwrap();
         assert_eq!(s.get(&0xffff_ffff_81c8_ff9d).map(String::as_str), Some("f.part.0"));
         assert!(parse("10\tf\nzz\tf\n", "c").unwrap_err().to_string().contains("c, line 2"));
         assert!(parse("10\n", "c").is_err());

@@ -70,7 +70,10 @@ mod tests {
             bio-128  42  43  192  21  1 : tunables  0  0  0 : slabdata  2  3  0\n";
         let c = parse(text, "slabinfo").unwrap();
         assert_eq!(c.len(), 1);
-        assert_eq!((c[0].name.as_str(), c[0].active_objects, c[0].objects, c[0].slot_size), ("bio-128", 42, 43, 192));
+        assert_eq!(
+            (c[0].name.as_str(), c[0].active_objects, c[0].objects, c[0].slot_size),
+            ("bio-128", 42, 43, 192)
+        );
         assert_eq!((c[0].objects_per_slab, c[0].pages_per_slab, c[0].slabs), (21, 1, 3));
         for bad in ["dentry 1 2 3", "a b c d e f : slabdata 1 2 3", "a 1 2 3 4 5 : tunables 0 0 0"] {
             assert!(parse(bad, "s").is_err(), "{bad}");

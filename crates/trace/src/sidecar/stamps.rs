@@ -27,8 +27,9 @@ pub(crate) fn rows(text: &str, file: &str) -> Result<Vec<(u64, String)>, Error> 
         if line.is_empty() || time == "ts_mono" {
             continue;
         }
-        let time = seconds(time)
-            .ok_or_else(|| Error::line(file, n, format!("`{}` is no time in seconds", short(time)), NOT_OURS))?;
+        let time = seconds(time).ok_or_else(|| {
+            Error::line(file, n, format!("`{}` is no time in seconds", short(time)), NOT_OURS)
+        })?;
         rows.push((time, columns.next().unwrap_or("").to_owned()));
     }
     Ok(rows)
@@ -85,19 +86,29 @@ mod tests {
 
     #[test]
     fn stamps_named_in_the_file() {
-        let text = format!("/g/a 99 kernel 7 slab_reclaimable 1 slab 5\n{SLABINFO}# one 2.5 memcgs_read 2.6 end 3\n/g/b 1 slab 8\n# two 3.0\n");
+        let text = format!(
+            "/g/a 99 kernel 7 slab_reclaimable 1 slab 5\n{SLABINFO}# one 2.5 memcgs_read 2.6 end 3\n/g/b 1 slab 8\n# two 3.0\n"
+        );
         let s = parse(&text, "s", &[], &mut Vec::new()).unwrap();
         assert_eq!(s.len(), 2);
-        assert_eq!((s[0].label.as_str(), s[0].time, &s[0].slab[..]), ("one", 2_500_000_000, &[("/g/a".to_owned(), 5)][..]));
+        assert_eq!(
+            (s[0].label.as_str(), s[0].time, &s[0].slab[..]),
+            ("one", 2_500_000_000, &[("/g/a".to_owned(), 5)][..])
+        );
         assert_eq!(s[1].slab, [("/g/b".to_owned(), 8)]);
     }
 
     #[test]
     fn the_older_layout_takes_its_time_from_side_tsv() {
-        let text = format!("MemTotal: 1 kB\n{SLABINFO}/sys/fs/cgroup/g/c1 5 slab 77\n/sys/fs/cgroup/g/cpu.stat\n");
-        let side = rows("ts_mono\top\ttid\n1.0\tmount\t4\n9.25\tsteady\t0\n9.5\tsteady_end\t0\n", "side.tsv").unwrap();
+        let text =
+            format!("MemTotal: 1 kB\n{SLABINFO}/sys/fs/cgroup/g/c1 5 slab 77\n/sys/fs/cgroup/g/cpu.stat\n");
+        let side = rows("ts_mono\top\ttid\n1.0\tmount\t4\n9.25\tsteady\t0\n9.5\tsteady_end\t0\n", "side.tsv")
+            .unwrap();
         let s = parse(&text, "s", &side, &mut Vec::new()).unwrap();
-        assert_eq!(s, [RawStamp { label: "steady".into(), time: 9_250_000_000, slab: vec![("/g/c1".into(), 77)] }]);
+        assert_eq!(
+            s,
+            [RawStamp { label: "steady".into(), time: 9_250_000_000, slab: vec![("/g/c1".into(), 77)] }]
+        );
         let mut notes = Vec::new();
         assert!(parse(&text, "s", &[], &mut notes).unwrap().is_empty() && notes.len() == 1);
     }

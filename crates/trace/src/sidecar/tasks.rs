@@ -12,9 +12,10 @@ pub(crate) fn parse(text: &str, file: &str, notes: &mut Vec<String>) -> Result<V
         if line.is_empty() || (n == 1 && tid == "tid") {
             continue;
         }
-        let tid: i32 = tid.parse().ok().filter(|t| *t >= 0).ok_or_else(|| {
-            Error::line(file, n, format!("`{}` is no task number", short(tid)), NOT_OURS)
-        })?;
+        let tid: i32 =
+            tid.parse().ok().filter(|t| *t >= 0).ok_or_else(|| {
+                Error::line(file, n, format!("`{}` is no task number", short(tid)), NOT_OURS)
+            })?;
         // Between tgid and comm. A task that ended while the list was made has no path.
         match columns.nth(1) {
             Some(path) if path.starts_with('/') => tasks.push((tid, path.to_owned())),
@@ -43,10 +44,13 @@ mod tests {
     #[test]
     fn tasks_and_what_is_none() {
         let mut notes = Vec::new();
-        let ok = parse("1\t1\t/\tinit\n42\t40\t/g/a b\tsh x\n43\t43\t\tgone\n", "pids.tsv", &mut notes).unwrap();
+        let ok =
+            parse("1\t1\t/\tinit\n42\t40\t/g/a b\tsh x\n43\t43\t\tgone\n", "pids.tsv", &mut notes).unwrap();
         assert_eq!(ok, [(1, "/".to_owned()), (42, "/g/a b".to_owned())]);
         assert_eq!(notes.len(), 1);
-        for (bad, line) in [("1\t1\t/\tx\nxyz\t1\t/\ty\n", 2), ("1\t1\n", 1), ("-4\t1\t/\tx\n", 1), ("1\t1\tg\tx", 1)] {
+        for (bad, line) in
+            [("1\t1\t/\tx\nxyz\t1\t/\ty\n", 2), ("1\t1\n", 1), ("-4\t1\t/\tx\n", 1), ("1\t1\tg\tx", 1)]
+        {
             let e = parse(bad, "pids.tsv", &mut notes).unwrap_err().to_string();
             assert!(e.contains(&format!("pids.tsv, line {line}")), "{e}");
         }

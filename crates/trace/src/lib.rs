@@ -12,6 +12,20 @@
 //! * `resolve` knows the kernel's rules: which cache, which owner, which node, which frees were hidden.
 //! * [`program`] is the result, the only thing the rest of the project sees.
 
+mod error;
+mod open;
 pub mod program;
+mod read;
+mod resolve;
+mod sidecar;
 
+pub use error::{Error, Place};
+pub use open::{Options, Progress, open, read_script};
 pub use program::Program;
+pub use sidecar::slabinfo;
+
+/// Ways into the readers below the public interface, for the fuzz targets in `fuzz/` and nobody else.
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::open::{formats, perf_bytes, sidecar_text};
+}

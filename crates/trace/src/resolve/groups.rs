@@ -1,0 +1,184 @@
+//! The cgroups of a trace: what stood at its start, what was made and removed in it.
+
+use crate::program::{Group, GroupId};
+use hashbrown::HashMap;
+
+/// The kernel's tracepoints cut paths at 1,024 bytes; these bounds only keep a damaged file from filling memory.
+const LONGEST_PATH: usize = 4096;
+const DEEPEST: usize = 128;
+
+/// The tree.
+pub(crate) struct Groups {
+    list: Vec<Group>,
+    /// The group that has this path now, or had it last.
+    by_path: HashMap<String, GroupId>,
+    /// Groups that stood before the recording, parents first.
+    initial: Vec<GroupId>,
+}
+
+/// What a `cgroup_mkdir` meant.
+pub(crate) struct Made {
+    /// The new group.
+    pub(crate) group: GroupId,
+    /// Its parent.
+    pub(crate) parent: GroupId,
+    /// A group of the same path whose removal was not seen.
+    pub(crate) replaced: Option<GroupId>,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        let row = |path: &str| Group {
+            path: path.into(),
+            parent: None,
+            charged: false,
+            created: None,
+            removed: None,
+        };
+        // UNKNOWN is charged in the kernel, we only do not know to whom.
+        let unknown = Group { charged: true, ..row("(unknown)") };
+        Self {
+            list: vec![row("/"), unknown, row("(interrupt)"), row("(exited)")],
+            by_path: HashMap::from([("/".to_owned(), GroupId::ROOT)]),
+            initial: Vec::new(),
+        }
+    }
+}
+
+impl Groups {
+    /// The group with this path; one not seen before stood before the recording. Nothing for what is no path.
+    pub(crate) fn named(&mut self, path: &str) -> Option<GroupId> {
+        if let Some(&g) = self.by_path.get(path) {
+            return Some(g);
+        }
+        let parts = split(path)?;
+        let (mut at, mut parent) = (String::new(), GroupId::ROOT);
+        for part in parts {
+            at.push('/');
+            at.push_str(part);
+            parent = match self.by_path.get(&at) {
+                Some(&g) => g,
+                None => {
+                    let g = self.push(&at, parent, None);
+                    self.initial.push(g);
+                    g
+                }
+            };
+        }
+        Some(parent)
+    }
+
+    /// A group was made at `time`.
+    pub(crate) fn mkdir(&mut self, path: &str, time: u64) -> Option<Made> {
+        let parts = split(path)?;
+        let (_, above) = parts.split_last()?;
+        let parent_path = if above.is_empty() { "/".to_owned() } else { format!("/{}", above.join("/")) };
+        let path = format!("/{}", parts.join("/"));
+        let parent = self.named(&parent_path)?;
+        let replaced = self.by_path.get(&path).copied().filter(|&g| self.alive(g));
+        if let Some(old) = replaced {
+            self.remove(old, time);
+        }
+        // A parent that was removed cannot get children: its own mkdir was lost with other events.
+        let parent = self.living(parent);
+        Some(Made { group: self.push(&path, parent, Some(time)), parent, replaced })
+    }
+
+    /// A group was removed at `time`. Nothing when it is none or was removed before.
+    pub(crate) fn rmdir(&mut self, path: &str, time: u64) -> Option<GroupId> {
+        let group = self.named(path)?;
+        (group >= GroupId::FIRST && self.alive(group)).then(|| {
+            self.remove(group, time);
+            group
+        })
+    }
+
+    /// The group itself, or the nearest above it that was not removed: the kernel's owner passes to the parent.
+    #[inline]
+    pub(crate) fn living(&self, mut group: GroupId) -> GroupId {
+        while let Some(g) = self.list.get(group.0 as usize)
+            && g.removed.is_some()
+        {
+            group = g.parent.unwrap_or(GroupId::ROOT);
+        }
+        group
+    }
+
+    /// Groups that stood before the recording, parents first.
+    pub(crate) fn initial(&self) -> &[GroupId] {
+        &self.initial
+    }
+
+    /// All groups.
+    pub(crate) fn into_list(self) -> Vec<Group> {
+        self.list
+    }
+
+    fn alive(&self, group: GroupId) -> bool {
+        self.list.get(group.0 as usize).is_some_and(|g| g.removed.is_none())
+    }
+
+    fn remove(&mut self, group: GroupId, time: u64) {
+        if let Some(g) = self.list.get_mut(group.0 as usize) {
+            g.removed = Some(time);
+        }
+    }
+
+    fn push(&mut self, path: &str, parent: GroupId, created: Option<u64>) -> GroupId {
+        let id = GroupId(self.list.len() as u32);
+        let group =
+            Group { path: path.to_owned(), parent: Some(parent), charged: true, created, removed: None };
+        self.list.push(group);
+        self.by_path.insert(path.to_owned(), id);
+        id
+    }
+}
+
+fn split(path: &str) -> Option<Vec<&str>> {
+    if !path.starts_with('/') || path.len() > LONGEST_PATH {
+        return None;
+    }
+    let parts: Vec<&str> = path.split('/').filter(|p| !p.is_empty()).collect();
+    (parts.len() <= DEEPEST).then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_only_named_stood_before_with_all_above_it() {
+        let mut g = Groups::default();
+        let c = g.named("/a/b/c").unwrap();
+        assert_eq!(g.named("/a/b/c"), Some(c));
+        assert_eq!(g.named("/"), Some(GroupId::ROOT));
+        let initial = g.initial().to_vec();
+        let list = g.into_list();
+        let paths: Vec<_> = initial.iter().map(|i| list[i.0 as usize].path.as_str()).collect();
+        assert_eq!(paths, ["/a", "/a/b", "/a/b/c"]);
+        assert!(list[c.0 as usize].created.is_none() && list[c.0 as usize].charged && !list[0].charged);
+    }
+
+    #[test]
+    fn a_path_used_again_is_a_new_group() {
+        let mut g = Groups::default();
+        let first = g.mkdir("/g/x", 5).unwrap();
+        assert_eq!(g.rmdir("/g/x", 7), Some(first.group));
+        assert_eq!(g.rmdir("/g/x", 8), None);
+        let second = g.mkdir("/g/x", 9).unwrap();
+        assert_ne!(first.group, second.group);
+        assert_eq!((first.parent, second.replaced), (second.parent, None));
+        assert_eq!((g.named("/g/x"), g.living(first.group)), (Some(second.group), first.parent));
+        // Its removal was lost.
+        let third = g.mkdir("/g/x", 11).unwrap();
+        assert_eq!(third.replaced, Some(second.group));
+    }
+
+    #[test]
+    fn what_is_no_path_makes_no_group() {
+        let mut g = Groups::default();
+        assert!(g.named("g").is_none() && g.named("").is_none() && g.mkdir("/", 1).is_none());
+        assert!(g.named(&"/x".repeat(5000)).is_none() && g.named(&"/x".repeat(129)).is_none());
+        assert!(g.rmdir("/", 1).is_none() && g.into_list().len() == 4);
+    }
+}

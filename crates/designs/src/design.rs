@@ -108,18 +108,6 @@ pub struct CacheUsage {
     pub slab_bytes: u64,
 }
 
-/// One slab at one moment.
-#[derive(Clone, Copy, Debug)]
-pub struct SlabView<'a> {
-    /// The cache it was cut for.
-    pub cache: CacheKey,
-    /// Bytes of its pages.
-    pub bytes: u64,
-    /// (group now charged, live objects), sorted by group. `None`: unaccounted, or passed on to the root. Empty when no
-    /// object of the slab is live.
-    pub owners: &'a [(Option<GroupKey>, u32)],
-}
-
 /// A way to keep the objects of many groups in slabs.
 pub trait Design {
     /// `linux-5.8`, `tenalloc` …
@@ -179,8 +167,8 @@ pub trait Design {
     /// One entry a cache, in the order of their keys.
     fn caches(&mut self) -> Vec<CacheUsage>;
 
-    /// Calls `each` with every slab.
-    fn slabs(&mut self, each: &mut dyn FnMut(SlabView<'_>));
+    /// Where the slab of a live object begins: the same for all objects that share it.
+    fn slab_of(&self, object: NonNull<u8>) -> Option<usize>;
 
     /// What removed groups still hold through live objects: caches (5.8) or handles (since 5.9).
     fn orphans(&mut self) -> u64;

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! design.rs       the contract: what a driver may ask
+//! tenalloc.rs     ours: the core crate as it is
 //! linux_5_8/      one folder a generation, with the idea of that generation and nothing else
 //!    │  └ groups.rs  keys → groups of the engine      kernel.rs  bytes of the kernel's structures, by formula
 //! slub/           the allocator below all generations: slabs, CPUs, nodes
@@ -24,10 +25,25 @@ mod kernel;
 mod linux_5_8;
 mod memmap;
 mod slub;
+mod tenalloc;
 
-pub use design::{
-    CacheKey, CacheSpec, CacheUsage, Design, Geometry, GroupKey, Machine, Place, SlabView, Usage,
-};
+pub use design::{CacheKey, CacheSpec, CacheUsage, Design, Geometry, GroupKey, Machine, Place, Usage};
 pub use engine::Error as EngineError;
 pub use error::Error;
 pub use linux_5_8::Linux58;
+pub use tenalloc::Tenalloc;
+
+/// Names of all designs, oldest first.
+pub const NAMES: [&str; 2] = ["linux-5.8", "tenalloc"];
+
+/// The design called `name` on `machine`; `None`: no such name.
+///
+/// # Errors
+/// The machine cannot be run on, or the engine has no memory.
+pub fn by_name(name: &str, machine: &Machine) -> Option<Result<Box<dyn Design>, Error>> {
+    Some(match name {
+        "linux-5.8" => Linux58::new(machine).map(|d| Box::new(d) as Box<dyn Design>),
+        "tenalloc" => Tenalloc::new(machine).map(|d| Box::new(d) as Box<dyn Design>),
+        _ => return None,
+    })
+}

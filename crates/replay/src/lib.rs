@@ -1,6 +1,7 @@
 //! Runs a resolved trace through designs and reports what each spent.
 //!
-//! `run` drives one design over a [`tenalloc_trace::Program`]; [`report`] holds what came out and writes it
-//! as a table, JSON, CSV or one HTML page.
+//! [`run`] drives designs over a [`tenalloc_trace::Program`]; [`report`] holds what came out and writes it as a
+//! table, JSON, CSV or one HTML page.
 
 pub mod report;
+pub mod run;

@@ -31,9 +31,7 @@ use crate::engine::{Engine, Owner};
 use crate::geometry::Cut;
 use crate::groups::Groups;
 use crate::slub::{CacheId, SlabEvents, Slub};
-use crate::{
-    CacheKey, CacheSpec, CacheUsage, Design, Error, GroupKey, Machine, Place, SlabView, Usage, kernel,
-};
+use crate::{CacheKey, CacheSpec, CacheUsage, Design, Error, GroupKey, Machine, Place, Usage, kernel};
 
 use self::ids::KmemIds;
 
@@ -329,13 +327,8 @@ impl Design for Linux58 {
         usage
     }
 
-    fn slabs(&mut self, each: &mut dyn FnMut(SlabView<'_>)) {
-        self.slub.each_slab(|slab| {
-            let params = &self.clones.params[slab.cache.0 as usize];
-            let owner = [(params.memcg, slab.live)];
-            let owners = if slab.live == 0 { &[][..] } else { &owner[..] };
-            each(SlabView { cache: params.root, bytes: slab.bytes, owners });
-        });
+    fn slab_of(&self, object: NonNull<u8>) -> Option<usize> {
+        self.slub.find(object).ok().map(|spot| self.slub.address_of(&spot))
     }
 
     fn orphans(&mut self) -> u64 {

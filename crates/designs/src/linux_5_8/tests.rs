@@ -27,10 +27,24 @@ fn free(design: &mut Linux58, object: NonNull<u8>) {
     unsafe { design.free(0, object).unwrap() }
 }
 
+/// Every slab: its cache, its bytes, the group now charged, its live objects.
+fn slabs(design: &Linux58) -> Vec<(CacheKey, u64, Option<GroupKey>, u32)> {
+    let mut all = Vec::new();
+    design.slub.each_slab(|slab| {
+        let params = &design.clones.params[slab.cache.0 as usize];
+        all.push((params.root, slab.bytes, params.memcg, slab.live));
+    });
+    all
+}
+
+/// The group now charged and the live objects of every slab.
+fn owners(design: &Linux58) -> Vec<(Option<GroupKey>, u32)> {
+    slabs(design).into_iter().map(|(_, _, group, live)| (group, live)).collect()
+}
+
 #[test]
 fn ten_groups_with_one_object_take_ten_slabs() {
-    // As a driver has it.
-    let mut design: Box<dyn Design> = Box::new(design(&[64]));
+    let mut design = design(&[64]);
     for _ in 0..10 {
         design.alloc(HERE, FIRST, None).unwrap();
     }
@@ -41,11 +55,8 @@ fn ten_groups_with_one_object_take_ten_slabs() {
         assert_eq!((design.charge(group), design.pages(group)), (72, 4096));
     }
     assert_eq!(design.caches(), [CacheUsage { objects: 20, slabs: 11, slab_bytes: 11 * 4096 }]);
-    let mut owners = Vec::new();
-    design.slabs(&mut |slab| {
-        assert_eq!((slab.cache, slab.bytes), (FIRST, 4096));
-        owners.extend_from_slice(slab.owners);
-    });
+    assert!(slabs(&design).iter().all(|slab| (slab.0, slab.1) == (FIRST, 4096)));
+    let mut owners = owners(&design);
     owners.sort();
     let expected = (0..10).map(|group| (Some(GroupKey(group)), 1));
     assert_eq!(owners, [(None, 10)].into_iter().chain(expected).collect::<Vec<_>>());
@@ -65,9 +76,9 @@ fn a_removed_group_passes_its_clones_to_its_parent() {
     design.remove_group(child).unwrap();
     assert_eq!((design.charge(parent), design.pages(parent), design.usage().metadata), before);
     assert_eq!((design.charge(child), design.pages(child), design.orphans()), (0, 0, 1));
-    let mut owners = Vec::new();
-    design.slabs(&mut |slab| owners.extend_from_slice(slab.owners));
-    assert_eq!(owners, [(Some(parent), 8), (Some(parent), 1)]);
+    assert_eq!(owners(&design), [(Some(parent), 8), (Some(parent), 1)]);
+    let slab_of = |i: usize| design.slab_of(objects[i]);
+    assert!(slab_of(0) == slab_of(7) && slab_of(7) != slab_of(8) && slab_of(8).is_some());
     // The parent's own objects do not fill the orphan's slab; a straggler's go to the parent.
     design.alloc(HERE, FIRST, Some(parent)).unwrap();
     design.alloc(HERE, FIRST, Some(child)).unwrap();
@@ -81,9 +92,7 @@ fn a_removed_group_passes_its_clones_to_its_parent() {
     assert_eq!((design.charge(parent), design.pages(parent), design.orphans()), (2 * 4104, 32768, 0));
     design.remove_group(parent).unwrap();
     // To the root: charged to no group that has a key.
-    let mut owners = Vec::new();
-    design.slabs(&mut |slab| owners.extend_from_slice(slab.owners));
-    assert_eq!((owners, design.orphans()), (vec![(None, 2)], 1));
+    assert_eq!((owners(&design), design.orphans()), (vec![(None, 2)], 1));
 }
 
 #[test]
@@ -236,20 +245,21 @@ proptest! {
                     unsafe { design.free(cpu, object).unwrap() }
                 },
             }
-            let mut slabs: HashMap<Option<usize>, (u64, u64)> = HashMap::new();
+            let mut sums: HashMap<Option<usize>, (u64, u64)> = HashMap::new();
             let mut empty = 0;
-            design.slabs(&mut |slab| match slab.owners {
-                [(group, live)] => {
-                    let sum = slabs.entry(group.map(|g| g.0 as usize)).or_default();
-                    *sum = (sum.0 + u64::from(*live), sum.1 + slab.bytes);
+            for (_, bytes, group, live) in slabs(&design) {
+                if live == 0 {
+                    empty += bytes;
+                } else {
+                    let sum = sums.entry(group.map(|g| g.0 as usize)).or_default();
+                    *sum = (sum.0 + u64::from(live), sum.1 + bytes);
                 }
-                _ => empty += slab.bytes,
-            });
+            }
             let mut counted: HashMap<Option<usize>, u64> = HashMap::new();
             for &(_, _, group) in &model.objects {
                 *counted.entry(model.living(group)).or_default() += 1;
             }
-            prop_assert_eq!(&counted, &slabs.iter().map(|(&g, s)| (g, s.0)).collect::<HashMap<_, _>>());
+            prop_assert_eq!(&counted, &sums.iter().map(|(&g, s)| (g, s.0)).collect::<HashMap<_, _>>());
             let mut charged = 0;
             for (group, &(_, alive)) in model.groups.iter().enumerate() {
                 let key = GroupKey(group as u32);
@@ -257,7 +267,7 @@ proptest! {
                 let charge = of_group.map(|o| u64::from(o.1) + 8).sum::<u64>();
                 prop_assert_eq!(design.charge(key), if alive { charge } else { 0 });
                 let pages: u64 =
-                    slabs.iter().filter(|(g, _)| model.is_below(**g, group)).map(|(_, s)| s.1).sum();
+                    sums.iter().filter(|(g, _)| model.is_below(**g, group)).map(|(_, s)| s.1).sum();
                 let is = design.pages(key);
                 // Beyond the slabs with objects at most the empty ones that the group keeps.
                 let most = if alive { pages + empty } else { 0 };
@@ -275,7 +285,7 @@ proptest! {
             design.remove_group(GroupKey(group as u32)).unwrap();
         }
         prop_assert_eq!((design.orphans(), design.clones.clones), (0, 0));
-        design.slabs(&mut |slab| assert!(slab.owners.is_empty()));
+        prop_assert!(slabs(&design).iter().all(|slab| slab.3 == 0));
         let roots: u64 = design.roots.iter().map(|r| design.slub.cache(r.cache).slabs()).sum();
         prop_assert_eq!(design.caches().iter().map(|c| c.slabs).sum::<u64>(), roots);
         prop_assert_eq!(design.usage().live, 0);

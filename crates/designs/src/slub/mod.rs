@@ -130,6 +130,7 @@ pub(crate) struct Spot {
 }
 
 /// What a slab looks like from outside.
+#[cfg(test)]
 pub(crate) struct SlabInfo {
     /// Its cache.
     pub(crate) cache: CacheId,
@@ -202,13 +203,19 @@ impl Slub {
         let cut = &self.caches[slab.cache.0 as usize].cut;
         // Below the size of a slab, at most 64 KiB << 10.
         let offset = (addr - slab.base.as_ptr().addr()) as u32;
-        if offset % cut.size != 0 || offset / cut.size >= cut.objects {
+        if !offset.is_multiple_of(cut.size) || offset / cut.size >= cut.objects {
             return Err(foreign());
         }
         Ok(Spot { object, slab: index, cache: slab.cache })
     }
 
+    /// Where the slab of an object begins.
+    pub(crate) fn address_of(&self, spot: &Spot) -> usize {
+        self.slabs[spot.slab as usize].base.as_ptr().addr()
+    }
+
     /// Calls `each` with every slab.
+    #[cfg(test)]
     pub(crate) fn each_slab(&self, mut each: impl FnMut(SlabInfo)) {
         for slab in self.slabs.iter().filter(|slab| slab.used) {
             let bytes = self.cache(slab.cache).slab_bytes();

@@ -8,6 +8,8 @@ pub struct Topology {
     cpus: u16,
     nodes: u8,
     simulated: bool,
+    /// The node of each CPU of a simulated machine, where it is not dealt out in blocks.
+    map: Option<&'static [u8]>,
 }
 
 /// Largest number of nodes.
@@ -21,14 +23,20 @@ impl Topology {
         // SAFETY: sysconf has no preconditions.
         let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
         let cpus = u16::try_from(cpus).unwrap_or(1).clamp(1, MAX_CPUS);
-        Self { cpus, nodes: possible_nodes().clamp(1, MAX_NODES), simulated: false }
+        Self { cpus, nodes: possible_nodes().clamp(1, MAX_NODES), simulated: false, map: None }
     }
 
     /// A made-up machine: CPUs are dealt out to nodes in equal blocks, node 0 first, and the current CPU is
     /// what [`Controller::set_cpu`](crate::Controller::set_cpu) says (0 before). Clamped to 1..=4096 CPUs
     /// and 1..=64 nodes.
     pub fn simulated(nodes: u8, cpus: u16) -> Self {
-        Self { cpus: cpus.clamp(1, MAX_CPUS), nodes: nodes.clamp(1, MAX_NODES), simulated: true }
+        Self { cpus: cpus.clamp(1, MAX_CPUS), nodes: nodes.clamp(1, MAX_NODES), simulated: true, map: None }
+    }
+
+    /// As [`simulated`](Self::simulated), with one CPU for each entry of `cpu_node`, on that node.
+    pub fn simulated_with(nodes: u8, cpu_node: &'static [u8]) -> Self {
+        let cpus = u16::try_from(cpu_node.len()).unwrap_or(u16::MAX);
+        Self { map: Some(cpu_node), ..Self::simulated(nodes, cpus) }
     }
 
     /// CPUs that may exist.
@@ -43,7 +51,10 @@ impl Topology {
 
     /// The node of `cpu` on a simulated machine.
     pub fn node_of(&self, cpu: u16) -> u8 {
-        (u32::from(cpu) * u32::from(self.nodes) / u32::from(self.cpus)) as u8
+        match self.map.and_then(|map| map.get(usize::from(cpu))) {
+            Some(node) => *node % self.nodes,
+            None => (u32::from(cpu) * u32::from(self.nodes) / u32::from(self.cpus)) as u8,
+        }
     }
 
     /// The CPU and node that the caller is on.
@@ -114,5 +125,7 @@ mod tests {
         let t = Topology::simulated(4, 8);
         assert!((0..8).map(|c| t.node_of(c)).eq([0, 0, 1, 1, 2, 2, 3, 3]));
         assert_eq!(Topology::simulated(0, 0).cpus(), 1);
+        let t = Topology::simulated_with(2, &[1, 0, 1]);
+        assert!((0..3).map(|c| t.node_of(c)).eq([1, 0, 1]));
     }
 }

@@ -103,6 +103,6 @@ proptest! {
             prop_assert!(slub.destroy(cache));
         }
         slub.verify(&told);
-        prop_assert_eq!((slub.slab_bytes(), engine.runs()), (0, 0));
+        prop_assert_eq!((slub.slab_bytes(), engine.bytes_out()), (0, 0));
     }
 }

@@ -1,0 +1,138 @@
+//! A program through one design after another, measured on the way.
+//!
+//! ```text
+//!   Program ─► drive ─► Design        every alloc and free, for real
+//!                │ ├─► model          who owns how much, by plain addition
+//!                │ ├─► sample         sizes over time, averages
+//!                │ └─► snapshot       caches, groups, sharing at the peak of live bytes
+//!                └─► truth at each stamp, sums at the end ─► Report
+//! ```
+//!
+//! The peak is the moment at which most bytes were live: a property of the trace, so that all designs are looked
+//! at in the same moment.
+
+mod drive;
+mod error;
+mod model;
+mod sample;
+mod snapshot;
+
+pub use drive::Settings;
+pub use error::Error;
+
+use crate::report::{self, Report, Truth, TruthRow};
+use std::time::Instant;
+use tenalloc_designs::{Machine, by_name};
+use tenalloc_trace::Program;
+
+/// Names of all designs, oldest first.
+pub const DESIGNS: &[&str] = &tenalloc_designs::NAMES;
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The design that runs.
+    pub design: &'a str,
+    /// Steps done and steps there are, all designs together.
+    pub done: u64,
+    /// See `done`.
+    pub total: u64,
+}
+
+/// Runs `program` through each of `designs` and reports. `path` is what the report calls the trace, `read_ns` what
+/// reading it took.
+///
+/// # Errors
+/// [`Error::UnknownDesign`] before anything runs; [`Error::Design`] when a design refuses a step; [`Error::Check`]
+/// when sums do not hold, which is a fault of this program and never of the trace.
+pub fn replay(
+    program: &Program,
+    designs: &[&str],
+    settings: &Settings,
+    (path, read_ns): (&str, u64),
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Report, Error> {
+    let machine = Machine {
+        cpus: program.cpus,
+        nodes: program.nodes,
+        cpu_node: program.cpu_node.clone(),
+        page_size: program.page_size,
+    };
+    let mut report = Report {
+        schema: report::SCHEMA.into(),
+        version: report::VERSION,
+        tenalloc: env!("CARGO_PKG_VERSION").into(),
+        trace: trace(program, path, read_ns),
+        designs: Vec::new(),
+        truth: truth(program),
+        notes: program.notes.iter().map(|n| n.text.clone()).collect(),
+    };
+    if let Some(unknown) = designs.iter().find(|name| !DESIGNS.contains(name)) {
+        return Err(Error::UnknownDesign((*unknown).to_owned()));
+    }
+    let total = (program.ops.len() * designs.len()) as u64;
+    for (i, name) in designs.iter().enumerate() {
+        let before = (program.ops.len() * i) as u64;
+        let mut tell = |done| progress(Progress { design: name, done: before + done, total });
+        let start = Instant::now();
+        let mut design =
+            by_name(name, &machine).ok_or_else(|| Error::UnknownDesign((*name).to_owned()))?.map_err(
+                |source| Error::Design { design: (*name).into(), step: 0, what: "start".into(), source },
+            )?;
+        let (mut found, charges) = drive::drive(program, design.as_mut(), settings, &mut tell)?;
+        found.run_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        report.designs.push(found);
+        for (truth, charges) in report.truth.iter_mut().zip(charges) {
+            truth.rows.iter_mut().zip(charges).for_each(|(row, charge)| row.designs.push(charge));
+        }
+    }
+    for truth in &mut report.truth {
+        truth.equal = truth.rows.iter().filter(|row| row.is_equal()).count() as u64;
+    }
+    Ok(report)
+}
+
+fn trace(program: &Program, path: &str, read_ns: u64) -> report::Trace {
+    let counts = &program.counts;
+    report::Trace {
+        path: path.into(),
+        kernel: program.kernel.clone(),
+        cpus: program.cpus,
+        nodes: program.nodes,
+        seconds: program.length_ns as f64 / 1e9,
+        samples: counts.samples.clone(),
+        events: counts.samples.iter().map(|(_, n)| n).sum(),
+        allocations: counts.allocations,
+        accounted: counts.accounted,
+        matched_frees: counts.matched_frees,
+        unseen_frees: counts.unseen_frees,
+        hidden_frees: counts.hidden_frees,
+        lost: counts.lost,
+        live_at_end: counts.live_at_end,
+        groups: counts.groups_charged,
+        peak_live_bytes: counts.peak_live_bytes,
+        read_ns,
+    }
+}
+
+/// The stamps to compare at. What the kernel counted before the first event cannot be in the trace.
+fn truth(program: &Program) -> Vec<Truth> {
+    let stamps = program.stamps.iter().filter(|stamp| is_compared(stamp));
+    stamps
+        .map(|stamp| Truth {
+            label: stamp.label.clone(),
+            t: stamp.time as f64 / 1e9,
+            groups: stamp.slab.len() as u64,
+            equal: 0,
+            rows: stamp
+                .slab
+                .iter()
+                .map(|(path, kernel)| TruthRow { path: path.clone(), kernel: *kernel, designs: Vec::new() })
+                .collect(),
+        })
+        .collect()
+}
+
+fn is_compared(stamp: &tenalloc_trace::program::Stamp) -> bool {
+    stamp.label != "before" && !stamp.slab.is_empty()
+}

@@ -32,10 +32,7 @@ fn same_as_summary(c: &Counts, folder: &Path) {
     let first = numbers(summary.lines().next().unwrap());
     assert_eq!(first[first.len() - 2..], [c.lost, c.out_of_order]);
     let all = [c.allocations, c.accounted, 8192, c.large, c.explicit_node, c.interrupt];
-    assert_eq!(
-        line("allocations ").unwrap(),
-        all
-    );
+    assert_eq!(line("allocations ").unwrap(), all);
     assert_eq!(
         line("matched frees").unwrap(),
         [c.matched_frees, c.unseen_frees, c.hidden_frees, c.live_at_end]

@@ -154,7 +154,7 @@ impl Resolver {
             r.symbol(*address, symbol);
         }
         for (tid, path) in side.tasks.iter().flatten() {
-            match r.groups.named(path) {
+            match r.groups.named(path, 0) {
                 Some(group) => r.tasks.put(*tid, group),
                 None => r.bad_paths += 1,
             }
@@ -308,7 +308,7 @@ impl Resolver {
             }
             Kind::Attach { pid, path, .. } => {
                 self.ours += 1;
-                match self.groups.named(&names.text(path)) {
+                match self.named(e, time, &names.text(path)) {
                     Some(group) => self.tasks.put(pid, group),
                     None => self.bad_paths += 1,
                 }
@@ -319,7 +319,9 @@ impl Resolver {
             }
             Kind::Rmdir { path, .. } => {
                 self.ours += 1;
-                if let Some(group) = self.groups.rmdir(&names.text(path), time) {
+                let group = self.groups.rmdir(&names.text(path), time);
+                self.late_groups(e, time);
+                if let Some(group) = group {
                     self.push(time, 0, group, e.cpu, OpKind::Remove);
                 }
             }
@@ -348,8 +350,23 @@ impl Resolver {
         }
     }
 
+    fn named(&mut self, e: &Event, time: u64, path: &str) -> Option<GroupId> {
+        let group = self.groups.named(path, time);
+        self.late_groups(e, time);
+        group
+    }
+
+    /// Make the groups whose mkdir was lost.
+    fn late_groups(&mut self, e: &Event, time: u64) {
+        for group in self.groups.late() {
+            self.push(time, 0, group, e.cpu, OpKind::Create);
+        }
+    }
+
     fn mkdir(&mut self, e: &Event, time: u64, path: &str) {
-        let Some(made) = self.groups.mkdir(path, time) else {
+        let made = self.groups.mkdir(path, time);
+        self.late_groups(e, time);
+        let Some(made) = made else {
             self.bad_paths += 1;
             return;
         };

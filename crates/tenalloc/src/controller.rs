@@ -6,6 +6,7 @@ use crate::group::owner::Owners;
 use crate::group::stock::{BATCH, SLOTS, Stock};
 use crate::group::tree::Tree;
 use crate::group::{Group, Owner};
+use crate::lru::index::Indexes;
 use crate::meta::Meta;
 use crate::page::chunk::Chunks;
 use crate::page::{PAGE, Source, Topology};
@@ -70,6 +71,7 @@ pub(crate) struct Inner {
     areas: NonNull<Padded>,
     caches: Lock<CacheList>,
     pub(crate) classes: Classes,
+    pub(crate) indexes: Lock<Indexes>,
     pub(crate) slab_bytes: AtomicU64,
     pub(crate) vector_bytes: AtomicU64,
     pub(crate) large_bytes: AtomicU64,
@@ -108,6 +110,18 @@ impl Inner {
     /// Locks the area of any CPU.
     pub(crate) fn lock_area(&self, cpu: u16) -> Guard<'_, Area> {
         self.area(cpu).lock()
+    }
+
+    /// Waits until everything that was under way on any CPU is done. An idle CPU is not waited for.
+    pub(crate) fn visit_cpus(&self) {
+        for cpu in 0..self.topology.cpus() {
+            drop(self.lock_area(cpu));
+        }
+    }
+
+    pub(crate) fn root_node(&self) -> &crate::group::tree::Node {
+        // SAFETY: set before the controller was handed out; the root is never removed.
+        unsafe { &*self.root.load(Acquire) }
     }
 
     /// Runs `look` with every CPU's area locked.
@@ -272,6 +286,7 @@ impl Controller {
                 areas,
                 caches: Lock::new(Rank::Caches, CacheList { first: null_mut() }),
                 classes: Classes::new(),
+                indexes: Lock::new(Rank::Indexes, Indexes),
                 slab_bytes: AtomicU64::new(0),
                 vector_bytes: AtomicU64::new(0),
                 large_bytes: AtomicU64::new(0),
@@ -317,12 +332,9 @@ impl Controller {
 
     /// The root group: all bytes of the controller are charged to it.
     pub fn root(&self) -> Group {
-        let inner = self.inner();
-        // SAFETY: set before the controller was handed out; the root is never removed.
-        let root = unsafe { NonNull::new_unchecked(inner.root.load(Acquire)) };
-        // SAFETY: as above.
-        inner.tree.hold(unsafe { root.as_ref() });
-        Group::from_held(self, root)
+        let root = self.inner().root_node();
+        self.inner().tree.hold(root);
+        Group::from_held(self, NonNull::from(root))
     }
 
     /// A new cache.

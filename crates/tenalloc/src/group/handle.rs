@@ -26,7 +26,7 @@ impl Group {
         Self { ctl: ctl.clone(), node }
     }
 
-    fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Node {
         // SAFETY: the handle holds the node.
         unsafe { self.node.as_ref() }
     }

@@ -6,6 +6,8 @@
 use super::counter::Counter;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
+use crate::group::owner::Owners;
+use crate::lru::index::{Indexes, Lists, chain_in, chain_out};
 use crate::meta::Meta;
 use crate::sync::{Guard, Lock, Rank};
 use crate::table::Table;
@@ -29,6 +31,8 @@ pub(crate) struct Node {
     holders: AtomicU32,
     id: u32,
     links: UnsafeCell<Links>,
+    /// A ring of the group's lists; guarded by the lock of the indexes.
+    chain: UnsafeCell<*mut Lists>,
 }
 
 /// Guarded by the tree's lock. Ids; `NIL` ends a list.
@@ -43,10 +47,10 @@ struct Links {
 
 const NIL: u32 = u32::MAX;
 
-// 88 bytes of node, 40 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
-const _: () = assert!(core::mem::size_of::<Node>() <= 96);
+// 96 bytes of node, 40 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
+const _: () = assert!(core::mem::size_of::<Node>() <= 104);
 
-// SAFETY: `links` is touched under the tree's lock; the rest is atomic or fixed while the node lives.
+// SAFETY: `links` is touched under the tree's lock, `chain` under that of the indexes; the rest is atomic or fixed while the node lives.
 unsafe impl Sync for Node {}
 
 impl Node {
@@ -195,6 +199,7 @@ impl Tree {
                     hash_next: NIL,
                     children: 0,
                 }),
+                chain: UnsafeCell::new(null_mut()),
             });
         }
         if let Some(p) = parent {
@@ -237,8 +242,12 @@ impl Tree {
         }
         self.edit(parent.id, &mut s, |l| l.children -= 1);
         s.groups -= 1;
+        // Lists first: an item's group is found through its owner.
+        let drained = inner.reparent_lists(node, parent);
         inner.owners.forward(node.owner, parent.owner);
         inner.drain_owner(node.owner);
+        // SAFETY: draining the stocks visited every CPU.
+        unsafe { inner.free_lists(drained) };
         Ok(())
     }
 
@@ -297,6 +306,26 @@ impl Tree {
             self.hold(node);
             NonNull::from(node)
         })
+    }
+
+    /// Enters lists into their group's chain.
+    pub(crate) fn chain(&self, node: &Node, lists: NonNull<Lists>, _held: &mut Guard<'_, Indexes>) {
+        // SAFETY: the lock of the indexes is held.
+        chain_in(unsafe { &mut *node.chain.get() }, lists);
+    }
+
+    /// Takes lists out of their group's chain.
+    pub(crate) fn unchain(&self, owners: &Owners, lists: NonNull<Lists>, _held: &mut Guard<'_, Indexes>) {
+        // SAFETY: lists in a chain are in place, and so is their group: it drains its chain before it goes.
+        let node = unsafe { &*owners.get(lists.as_ref().owner).node.load(Acquire) };
+        // SAFETY: the lock of the indexes is held.
+        chain_out(unsafe { &mut *node.chain.get() }, lists);
+    }
+
+    /// The lists at the head of a group's chain.
+    pub(crate) fn first_lists(&self, node: &Node, _held: &Guard<'_, Indexes>) -> Option<NonNull<Lists>> {
+        // SAFETY: the lock of the indexes is held.
+        NonNull::new(unsafe { *node.chain.get() })
     }
 
     /// Groups (without the root), and nodes still in the table.

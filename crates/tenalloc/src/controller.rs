@@ -10,6 +10,7 @@ use crate::lru::index::Indexes;
 use crate::meta::Meta;
 use crate::page::chunk::Chunks;
 use crate::page::{PAGE, Source, Topology};
+use crate::reclaim::walk::Reclaimers;
 use crate::slab::cache::Record;
 use crate::slab::classes::Classes;
 use crate::slab::{Cache, CacheConfig, Kind};
@@ -34,6 +35,9 @@ pub(crate) struct Locked<'a> {
     area: Guard<'a, Area>,
     pub(crate) cpu: u16,
     pub(crate) node: u8,
+    /// A charge through this went above the `high` of that group, by a charge of so many bytes: see to it once the
+    /// area is unlocked.
+    pub(crate) over_high: Option<(Group, u64)>,
 }
 
 impl Deref for Locked<'_> {
@@ -72,6 +76,8 @@ pub(crate) struct Inner {
     caches: Lock<CacheList>,
     pub(crate) classes: Classes,
     pub(crate) indexes: Lock<Indexes>,
+    pub(crate) reclaimers: Reclaimers,
+    pub(crate) forced_bytes: AtomicU64,
     pub(crate) slab_bytes: AtomicU64,
     pub(crate) vector_bytes: AtomicU64,
     pub(crate) large_bytes: AtomicU64,
@@ -98,7 +104,7 @@ impl Inner {
     #[inline]
     pub(crate) fn lock_cpu(&self) -> Locked<'_> {
         let (cpu, node) = self.topology.here(&self.pretended_cpu);
-        Locked { area: self.area(cpu).lock(), cpu, node }
+        Locked { area: self.area(cpu).lock(), cpu, node, over_high: None }
     }
 
     fn area(&self, cpu: u16) -> &Lock<Area> {
@@ -287,6 +293,8 @@ impl Controller {
                 caches: Lock::new(Rank::Caches, CacheList { first: null_mut() }),
                 classes: Classes::new(),
                 indexes: Lock::new(Rank::Indexes, Indexes),
+                reclaimers: Reclaimers::new(),
+                forced_bytes: AtomicU64::new(0),
                 slab_bytes: AtomicU64::new(0),
                 vector_bytes: AtomicU64::new(0),
                 large_bytes: AtomicU64::new(0),
@@ -324,6 +332,12 @@ impl Controller {
     pub(crate) fn inner(&self) -> &Inner {
         // SAFETY: the handle holds a reference.
         unsafe { self.0.as_ref() }
+    }
+
+    /// A handle, from inside.
+    pub(crate) fn of(inner: &Inner) -> Self {
+        inner.refs.fetch_add(1, Relaxed);
+        Self(NonNull::from(inner))
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {

@@ -5,6 +5,7 @@ use super::list::{List, LruItem};
 use crate::controller::{Controller, Inner, Locked};
 use crate::error::{Error, Result};
 use crate::group::{Group, owner};
+use crate::reclaim::Shrinker;
 use crate::slab::Slab;
 use crate::sync::Guard;
 use core::ptr::{NonNull, null_mut};
@@ -60,6 +61,23 @@ impl ListLru {
             return Err(Error::BadAlign { align: offset });
         }
         Ok(Self { ctl: ctl.clone(), record: Record::create(ctl.inner(), offset)? })
+    }
+
+    /// Binds the shrinker that gives objects of this family back. Registering costs nothing per group.
+    pub fn set_shrinker(&self, shrinker: &'static dyn Shrinker) {
+        *self.record().shrinker.lock() = Some(shrinker);
+    }
+
+    pub(crate) fn shrinker(&self) -> Option<&'static dyn Shrinker> {
+        *self.record().shrinker.lock()
+    }
+
+    /// A handle to a family found in a chain, unless its last handle has just gone.
+    pub(crate) fn revive(ctl: &Controller, record: NonNull<Record>) -> Option<Self> {
+        // SAFETY: the caller holds the lock of the indexes, under which records go.
+        let holders = &unsafe { record.as_ref() }.holders;
+        holders.fetch_update(AcqRel, Relaxed, |n| (n > 0).then(|| n + 1)).ok()?;
+        Some(Self { ctl: ctl.clone(), record })
     }
 
     pub(crate) fn record(&self) -> &Record {

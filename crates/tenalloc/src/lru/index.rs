@@ -7,8 +7,11 @@
 use super::list::List;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
+use crate::group::Group;
 use crate::group::tree::Node;
+use crate::lru::ListLru;
 use crate::meta::Meta;
+use crate::reclaim::Shrinker;
 use crate::sync::{Guard, Lock, Rank};
 use core::mem::size_of;
 use core::ptr::{NonNull, null_mut};
@@ -103,6 +106,7 @@ pub(crate) struct Record {
     pub(crate) offset: usize,
     pub(crate) holders: AtomicU32,
     pub(crate) owners: AtomicU32,
+    pub(crate) shrinker: Lock<Option<&'static dyn Shrinker>>,
 }
 
 // SAFETY: readers and writers follow the rules at the head of this file.
@@ -125,6 +129,7 @@ impl Record {
             offset,
             holders: AtomicU32::new(1),
             owners: AtomicU32::new(0),
+            shrinker: Lock::new(Rank::Meta, None),
         };
         // SAFETY: a fresh block of the right size.
         unsafe { this.write(record) };
@@ -132,7 +137,10 @@ impl Record {
         let lru = unsafe { this.as_ref() };
         match Lists::create(lru, inner.root_node().owner, inner.topology.nodes(), &inner.meta) {
             // SAFETY: nobody else has the record yet.
-            Some(root) => unsafe { (*this.as_ptr()).root = root },
+            Some(root) => unsafe {
+                (*this.as_ptr()).root = root;
+                inner.tree.chain(inner.root_node(), root, &mut inner.indexes.lock());
+            },
             None => {
                 // SAFETY: as above.
                 unsafe { inner.meta.free(this.cast(), size_of::<Self>()) };
@@ -295,14 +303,14 @@ impl Record {
             })
         });
         for entry in lru.inline.iter().chain(entries) {
-            if !matches!(entry.owner.swap(GONE, Relaxed), FREE | GONE) {
-                if let Some(lists) = NonNull::new(entry.lists.load(Relaxed)) {
-                    inner.tree.unchain(&inner.owners, lists, &mut held);
-                    // SAFETY: nobody looks any more: the last handle is gone.
-                    unsafe { Lists::destroy(lists, &inner.meta) };
-                }
+            let used = !matches!(entry.owner.swap(GONE, Relaxed), FREE | GONE);
+            if let Some(lists) = NonNull::new(entry.lists.load(Relaxed)).filter(|_| used) {
+                inner.tree.unchain(&inner.owners, lists, &mut held);
+                // SAFETY: nobody looks any more: the last handle is gone.
+                unsafe { Lists::destroy(lists, &inner.meta) };
             }
         }
+        inner.tree.unchain(&inner.owners, lru.root, &mut held);
         // SAFETY: as above.
         unsafe {
             Lists::destroy(lru.root, &inner.meta);
@@ -361,7 +369,41 @@ pub(crate) fn chain_turn(head: &mut *mut Lists) -> Option<NonNull<Lists>> {
     Some(lists)
 }
 
+/// How many lists a ring has.
+fn chain_len(head: *mut Lists) -> usize {
+    let mut n = 0;
+    let mut at = head;
+    while !at.is_null() {
+        n += 1;
+        // SAFETY: as in `chain_in`.
+        at = unsafe { (*at).next };
+        if at == head {
+            break;
+        }
+    }
+    n
+}
+
 impl Inner {
+    /// Whether a group has lists. Its ancestors have them then, too.
+    pub(crate) fn has_lists(&self, node: &Node) -> bool {
+        self.tree.first_lists(node, &self.indexes.lock()).is_some()
+    }
+
+    /// How many families a group has lists in.
+    pub(crate) fn number_of_lists(&self, node: &Node) -> usize {
+        self.tree.first_lists(node, &self.indexes.lock()).map_or(0, |first| chain_len(first.as_ptr()))
+    }
+
+    /// The next family that `group` has lists in, in turn; `None` if it is just going.
+    pub(crate) fn turn_lists(&self, group: &Group) -> Option<ListLru> {
+        let mut held = self.indexes.lock();
+        let lists = self.tree.turn_chain(group.node(), &mut held)?;
+        // SAFETY: lists in a chain are in place, and so is their family, while the lock of the indexes is held.
+        let lru = NonNull::from(unsafe { &*lists.as_ref().lru });
+        ListLru::revive(group.controller(), lru)
+    }
+
     /// Makes sure that `node` and all its ancestors have lists in `lru`.
     pub(crate) fn prepare_lists(&self, lru: &Record, node: &Node) -> Result<()> {
         {

@@ -533,6 +533,11 @@ impl Cache {
         self.record().name()
     }
 
+    /// The controller that it belongs to.
+    pub fn controller(&self) -> &Controller {
+        &self.ctl
+    }
+
     /// Bytes that an object is charged.
     pub fn charge(&self) -> u64 {
         self.record().charge

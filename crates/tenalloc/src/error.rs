@@ -15,6 +15,8 @@ pub enum Error {
         /// Bytes asked of the page source.
         bytes: usize,
     },
+    /// The group or an ancestor is frozen: it may not grow.
+    Frozen,
     /// The group was removed; its handle can no longer allocate or create.
     GroupRemoved,
     /// The group still has children; remove them first.
@@ -84,6 +86,7 @@ pub enum Error {
 pub struct Limit {
     path: [u8; 64],
     len: u8,
+    children: [Child; 3],
     /// The group's `max`, bytes.
     pub max: u64,
     /// The group's `current` at that moment, bytes.
@@ -93,7 +96,13 @@ pub struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(path: &dyn fmt::Display, max: u64, current: u64, wanted: u64) -> Self {
+    pub(crate) fn new(
+        path: &dyn fmt::Display,
+        max: u64,
+        current: u64,
+        wanted: u64,
+        children: [Child; 3],
+    ) -> Self {
         struct Tail<'a>(&'a mut [u8; 64], usize);
         impl fmt::Write for Tail<'_> {
             fn write_str(&mut self, s: &str) -> fmt::Result {
@@ -112,7 +121,7 @@ impl Limit {
         let mut tail = Tail(&mut buf, 0);
         let _ = fmt::Write::write_fmt(&mut tail, format_args!("{path}"));
         let len = tail.1 as u8;
-        Self { path: buf, len, max, current, wanted }
+        Self { path: buf, len, children, max, current, wanted }
     }
 
     /// Path of the group whose limit was hit; the last 64 bytes of a longer one.
@@ -121,6 +130,34 @@ impl Limit {
         let start =
             (0..bytes.len()).find(|&i| core::str::from_utf8(&bytes[i..]).is_ok()).unwrap_or(bytes.len());
         core::str::from_utf8(&bytes[start..]).unwrap_or("")
+    }
+
+    /// The group's children that hold most, at most three: name (its first 23 bytes) and `current`.
+    pub fn children(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.children.iter().filter(|c| c.current > 0).map(|c| (c.name(), c.current))
+    }
+}
+
+/// A child of the group whose limit was hit.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Child {
+    name: [u8; 23],
+    len: u8,
+    pub(crate) current: u64,
+}
+
+impl Child {
+    pub(crate) fn new(name: &str, current: u64) -> Self {
+        let mut child = Self { current, ..Self::default() };
+        let end =
+            (0..=name.len().min(child.name.len())).rev().find(|i| name.is_char_boundary(*i)).unwrap_or(0);
+        child.name[..end].copy_from_slice(&name.as_bytes()[..end]);
+        child.len = end as u8;
+        child
+    }
+
+    fn name(&self) -> &str {
+        core::str::from_utf8(&self.name[..self.len.into()]).unwrap_or("")
     }
 }
 
@@ -133,7 +170,11 @@ impl fmt::Debug for Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { max, current, wanted, .. } = self;
-        write!(f, "group {}: {wanted} bytes more would pass max {max} (current {current})", self.path())
+        write!(f, "group {}: {wanted} bytes more would pass max {max} (current {current})", self.path())?;
+        for (i, (name, bytes)) in self.children().enumerate() {
+            write!(f, "{} {name} {bytes}", if i == 0 { "; largest children:" } else { "," })?;
+        }
+        Ok(())
     }
 }
 
@@ -142,6 +183,7 @@ impl fmt::Display for Error {
         match self {
             Self::Limit(l) => l.fmt(f),
             Self::NoMemory { bytes } => write!(f, "the page source gave no {bytes} bytes"),
+            Self::Frozen => f.write_str("the group or an ancestor is frozen: it may not grow"),
             Self::GroupRemoved => {
                 f.write_str("the group was removed: its handle can no longer allocate or create")
             }

@@ -81,12 +81,18 @@ pub enum Error {
     },
 }
 
+/// Bytes of a path, and children, that an error carries: with these an `Error` stays below the 128 bytes from which on
+/// it would be a burden for every function that returns one.
+const PATH: usize = 39;
+pub(crate) const CHILDREN: usize = 2;
+const _: () = assert!(size_of::<Error>() < 128);
+
 /// Which limit stopped a charge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    path: [u8; 64],
+    path: [u8; PATH],
     len: u8,
-    children: [Child; 3],
+    children: [Child; CHILDREN],
     /// The group's `max`, bytes.
     pub max: u64,
     /// The group's `current` at that moment, bytes.
@@ -101,9 +107,9 @@ impl Limit {
         max: u64,
         current: u64,
         wanted: u64,
-        children: [Child; 3],
+        children: [Child; CHILDREN],
     ) -> Self {
-        struct Tail<'a>(&'a mut [u8; 64], usize);
+        struct Tail<'a>(&'a mut [u8; PATH], usize);
         impl fmt::Write for Tail<'_> {
             fn write_str(&mut self, s: &str) -> fmt::Result {
                 for &b in s.as_bytes() {
@@ -117,14 +123,14 @@ impl Limit {
                 Ok(())
             }
         }
-        let mut buf = [0; 64];
+        let mut buf = [0; PATH];
         let mut tail = Tail(&mut buf, 0);
         let _ = fmt::Write::write_fmt(&mut tail, format_args!("{path}"));
         let len = tail.1 as u8;
         Self { path: buf, len, children, max, current, wanted }
     }
 
-    /// Path of the group whose limit was hit; the last 64 bytes of a longer one.
+    /// Path of the group whose limit was hit; the last 39 bytes of a longer one.
     pub fn path(&self) -> &str {
         let bytes = &self.path[..self.len as usize];
         let start =
@@ -132,7 +138,7 @@ impl Limit {
         core::str::from_utf8(&bytes[start..]).unwrap_or("")
     }
 
-    /// The group's children that hold most, at most three: name (its first 23 bytes) and `current`.
+    /// The group's children that hold most, at most two: name (its first 15 bytes) and `current`.
     pub fn children(&self) -> impl Iterator<Item = (&str, u64)> {
         self.children.iter().filter(|c| c.current > 0).map(|c| (c.name(), c.current))
     }
@@ -141,7 +147,7 @@ impl Limit {
 /// A child of the group whose limit was hit.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Child {
-    name: [u8; 23],
+    name: [u8; 15],
     len: u8,
     pub(crate) current: u64,
 }

@@ -46,7 +46,6 @@
 //! * A failed call leaves nothing behind.
 
 #![no_std]
-#![allow(clippy::result_large_err, reason = "an error names groups, and there is no heap to put it on")]
 #![deny(clippy::alloc_instead_of_core, clippy::std_instead_of_core)]
 
 #[cfg(feature = "loom")]

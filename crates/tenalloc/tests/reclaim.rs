@@ -123,7 +123,7 @@ fn the_error_names_who_holds_it() {
     let children: Vec<_> = limit.children().collect();
     assert_eq!(limit.path(), "/tenant");
     assert_eq!(children[0], ("big", 25 * b.charge()));
-    assert_eq!((children[1], children.len()), (("mid", 10 * b.charge()), 3));
+    assert_eq!((children[1], children.len()), (("mid", 10 * b.charge()), 2));
     let text = error.to_string();
     assert!(
         text.contains("group /tenant") && text.contains("largest children: big 25100, mid 10040"),

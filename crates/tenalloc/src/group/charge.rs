@@ -8,7 +8,7 @@ use super::stock::{BATCH, Slot};
 use super::tree::{Node, Path};
 use super::{Group, throttle};
 use crate::controller::{Controller, Inner, Locked};
-use crate::error::{Child, Error, Limit, Result};
+use crate::error::{CHILDREN, Child, Error, Limit, Result};
 use crate::page::PAGE;
 use crate::reclaim::Verdict;
 use core::ptr::NonNull;
@@ -253,8 +253,8 @@ fn over_high(node: &Node) -> Option<&Node> {
 }
 
 /// The children of a group that hold most, for an error message.
-fn largest(group: &Group) -> [Child; 3] {
-    let mut top = [Child::default(); 3];
+fn largest(group: &Group) -> [Child; CHILDREN] {
+    let mut top = [Child::default(); CHILDREN];
     for child in group.children() {
         let current = child.current();
         if let Some(at) = top.iter().position(|c| c.current < current) {

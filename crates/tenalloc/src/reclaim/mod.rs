@@ -11,15 +11,18 @@
 //!   than 131,072 objects is never scanned at the default priority.)
 //! * `protect`: what `min` and `low` leave to each group.
 //! * `walk`: a pass over a subtree.
+//! * `offline`: taking a chunk or a node out of use.
 //! * `oom`: who decides when nothing helps.
 //!
 //! All of it runs in the thread that asks, with no lock held: shrinkers and policies may allocate and free.
 
+mod offline;
 pub(crate) mod oom;
 mod protect;
 mod shrinker;
 pub(crate) mod walk;
 
+pub use offline::{Migrate, OfflineError, Pin, Range};
 pub use oom::{OutOfMemory, Verdict};
 pub use shrinker::{Scanned, Shrinker};
 pub use walk::Reclaimed;

@@ -39,6 +39,8 @@ struct Header {
     huge: bool,
     /// Being emptied: no new run is cut from it.
     offline: bool,
+    /// Walks that are looking at it: it is not unmapped, and descriptors are not used again.
+    lookers: u16,
     free_pages: u16,
     /// Descriptors ever used, and the list of those free again (index + 1, linked by `Slab::free`).
     descs: u16,
@@ -153,7 +155,8 @@ impl Chunks {
             while !at.is_null() {
                 // SAFETY: chunks on a list are mapped and ours.
                 let h = unsafe { &mut *at };
-                if let Some(first) = h.free.find_run(pages, step) {
+                let has_desc = usize::from(h.descs) < PAGES || h.free_desc > 0 && h.lookers == 0;
+                if let Some(first) = h.free.find_run(pages, step).filter(|_| has_desc) {
                     return Some(self.take(&mut s, at, first, pages, kind));
                 }
                 at = h.next;
@@ -195,7 +198,7 @@ impl Chunks {
         // SAFETY: `at` is a mapped chunk of ours and the lock is held.
         let h = unsafe { &mut *at };
         let was = h.resident();
-        let index = if h.free_desc > 0 {
+        let index = if h.free_desc > 0 && h.lookers == 0 {
             let index = h.free_desc - 1;
             // SAFETY: a descriptor on the free list was initialised when it was first used.
             h.free_desc = unsafe { (*Header::desc(at, index)).free };
@@ -255,7 +258,7 @@ impl Chunks {
             drop(s);
             return self.departures.bump();
         }
-        if usize::from(h.free_pages) == PAGES - RESERVED && self.another_is_free(&s, at) {
+        if usize::from(h.free_pages) == PAGES - RESERVED && h.lookers == 0 && self.another_is_free(&s, at) {
             self.drop_chunk(&mut s, at);
         }
     }
@@ -347,8 +350,8 @@ impl Chunks {
         h.descs = 0;
         s.totals.headers += h.resident();
         self.registry.remove(at as usize);
-        if h.offline {
-            // Somebody is looking at the chunk; `drop_empty` is what he does next.
+        if h.offline || h.lookers > 0 {
+            // Somebody is looking at the chunk, and drops it when he is done.
             drop(s);
             return self.departures.bump();
         }
@@ -384,7 +387,7 @@ impl Chunks {
                     if !on {
                         rebin(&mut s, at);
                     }
-                } else if !on && h.descs == 0 {
+                } else if !on && h.descs == 0 && h.lookers == 0 {
                     self.drop_chunk(&mut s, at);
                 }
                 at = next;
@@ -421,7 +424,7 @@ impl Chunks {
             let next = h.all_next;
             if range.has(at) && h.offline {
                 let empty = if h.huge { h.descs == 0 } else { usize::from(h.free_pages) == PAGES - RESERVED };
-                if empty {
+                if empty && h.lookers == 0 {
                     bytes += h.map_bytes;
                     self.drop_chunk(&mut s, at);
                 } else {
@@ -435,7 +438,7 @@ impl Chunks {
 
     /// The first chunk in `range` above `after` that is being emptied. It stays mapped until
     /// [`drop_empty`](Self::drop_empty): the caller is the one who empties it.
-    pub(crate) fn next_offline(&self, range: Range, after: usize) -> Option<Emptying> {
+    pub(crate) fn next_offline(&self, range: Range, after: usize) -> Option<Held> {
         let s = self.state.lock();
         let mut found: *mut Header = null_mut();
         let mut at = s.all;
@@ -449,7 +452,44 @@ impl Chunks {
             at = h.all_next;
         }
         // SAFETY: as above.
-        (!found.is_null()).then(|| Emptying { header: found, huge: unsafe { (*found).huge } })
+        (!found.is_null()).then(|| Held { header: found, huge: unsafe { (*found).huge } })
+    }
+
+    /// The first chunk above `after`, which stays in place until it is given to [`looked`](Self::looked).
+    pub(crate) fn look(&self, after: usize) -> Option<Held> {
+        let s = self.state.lock();
+        let mut found: *mut Header = null_mut();
+        let mut at = s.all;
+        while !at.is_null() {
+            if at as usize > after && (found.is_null() || at < found) {
+                found = at;
+            }
+            // SAFETY: listed chunks are mapped; the lock is held.
+            at = unsafe { (*at).all_next };
+        }
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        let h = unsafe { &mut *found };
+        h.lookers += 1;
+        Some(Held { header: found, huge: h.huge })
+    }
+
+    /// Ends a look.
+    pub(crate) fn looked(&self, chunk: Held) {
+        let mut s = self.state.lock();
+        // SAFETY: it was kept in place for the look.
+        let h = unsafe { &mut *chunk.header };
+        h.lookers -= 1;
+        let offline = h.offline;
+        if h.lookers == 0 && h.huge && h.descs == 0 && !offline {
+            self.drop_chunk(&mut s, chunk.header);
+        }
+        drop(s);
+        if offline {
+            self.departures.bump();
+        }
     }
 
     pub(crate) fn departures(&self) -> &Futex {
@@ -465,7 +505,8 @@ impl Chunks {
             // SAFETY: listed chunks are mapped; the lock is held.
             let h = unsafe { &mut *at };
             let next = h.all_next;
-            if !h.huge && !h.offline && usize::from(h.free_pages) == PAGES - RESERVED {
+            let busy = h.offline || h.lookers > 0;
+            if !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED {
                 self.drop_chunk(&mut s, at);
             } else if !h.huge {
                 let mut from = 0;
@@ -509,14 +550,14 @@ impl Chunks {
     }
 }
 
-/// A chunk that is being emptied.
+/// A chunk that is being emptied, or looked at: it stays mapped, and descriptors are not used again meanwhile.
 #[derive(Clone, Copy)]
-pub(crate) struct Emptying {
+pub(crate) struct Held {
     header: *mut Header,
     huge: bool,
 }
 
-impl Emptying {
+impl Held {
     pub(crate) fn address(&self) -> usize {
         self.header as usize
     }

@@ -12,8 +12,10 @@
 
 use crate::controller::{Controller, Inner};
 use crate::group::Group;
-use crate::page::chunk::Emptying;
+use crate::group::owner::NOBODY;
+use crate::page::chunk::Held;
 pub use crate::page::chunk::Range;
+use crate::slab::cache::Record;
 use crate::slab::{Cache, Kind, Slab};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
@@ -39,7 +41,7 @@ pub trait Migrate: Sync {
 pub struct Pin {
     /// Where it begins.
     pub address: usize,
-    /// Bytes of the object; of a slab that is only being looked at, of the slab.
+    /// Bytes of the object; of all objects handed out of the slab that begins there, where they have one owner.
     pub bytes: u64,
     /// Its cache; `None` for whole pages.
     pub cache: Option<Cache>,
@@ -169,7 +171,7 @@ impl Controller {
         }
     }
 
-    fn migrate(&self, chunk: Emptying) {
+    fn migrate(&self, chunk: Held) {
         let inner = self.inner();
         for cache in self.caches().filter(|c| c.record().migrate().is_some()) {
             let record = cache.record();
@@ -201,7 +203,7 @@ impl Controller {
                 // SAFETY: descriptors of a chunk that is being emptied stay in place.
                 let run = unsafe { run.as_ref() };
                 if run.kind != Kind::Slab {
-                    let owner = run.owners.get(0).filter(|id| *id > 1).map(|id| self.group_of(id));
+                    let owner = run.owners.get(0).filter(|id| *id > NOBODY).map(|id| self.group_of(id));
                     pins(Pin { address: run.base() as usize, bytes: run.bytes() as u64, cache: None, owner });
                 }
             });
@@ -209,25 +211,31 @@ impl Controller {
     }
 
     fn tell_slab(&self, cache: &Cache, slab: NonNull<Slab>, pins: &mut dyn FnMut(Pin)) {
-        // SAFETY: pinned by the caller.
-        let s = unsafe { slab.as_ref() };
-        let record = cache.record();
-        if !s.owners.is_vector() {
-            let owner = s.owners.get(0).filter(|id| *id > 1).map(|id| self.group_of(id));
-            let (address, bytes) = (s.base() as usize, s.bytes() as u64);
-            return pins(Pin { address, bytes, cache: Some(cache.clone()), owner });
-        }
-        for index in 0..record.objects {
-            if let Some(id) = s.owners.get(index.into()) {
-                let owner = (id > 1).then(|| self.group_of(id));
-                let address = s.object(index, record) as usize;
-                pins(Pin { address, bytes: record.slot.into(), cache: Some(cache.clone()), owner });
-            }
-        }
+        let slot = u64::from(cache.record().slot);
+        owned_by(cache.record(), slab, &mut |id, address, objects| {
+            let owner = (id > NOBODY).then(|| self.group_of(id));
+            pins(Pin { address, bytes: slot * u64::from(objects), cache: Some(cache.clone()), owner });
+        });
     }
 }
 
-fn each_run(chunk: Emptying, mut each: impl FnMut(NonNull<Slab>)) {
+/// Tells the owner id, address and number of the objects handed out of a pinned slab: one by one where each has its own
+/// entry, else all together at the slab's address.
+pub(super) fn owned_by(record: &Record, slab: NonNull<Slab>, each: &mut dyn FnMut(u32, usize, u32)) {
+    // SAFETY: pinned by the caller.
+    let s = unsafe { slab.as_ref() };
+    if s.owners.is_vector() {
+        for index in 0..record.objects {
+            if let Some(id) = s.owners.get(index.into()) {
+                each(id, s.object(index, record) as usize, 1);
+            }
+        }
+    } else if let Some(id) = s.owners.get(0) {
+        each(id, s.base() as usize, record.out(slab, s.node));
+    }
+}
+
+pub(super) fn each_run(chunk: Held, mut each: impl FnMut(NonNull<Slab>)) {
     let mut page = 0;
     while let Some((run, next)) = chunk.next_run(page) {
         page = next;
@@ -237,7 +245,7 @@ fn each_run(chunk: Emptying, mut each: impl FnMut(NonNull<Slab>)) {
 
 impl Inner {
     /// Asks the shrinkers of all groups for what lies in `chunk`: their walks are shown nothing else.
-    fn shrink_chunk(&self, root: &Group, chunk: Emptying) {
+    fn shrink_chunk(&self, root: &Group, chunk: Held) {
         let range = (chunk.address(), chunk.end());
         if let Some(_inside) = self.reclaimers.enter_focused(range) {
             // Twice: the first look takes the marks of hits away.

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::group::{Group, OWNER_BYTES, owner};
 use crate::lru::{ListLru, LruItem};
 use crate::page::PAGE;
-use crate::page::chunk::Emptying;
+use crate::page::chunk::Held;
 use crate::reclaim::Migrate;
 use crate::sync::{Guard, Lock, Rank};
 use core::cell::UnsafeCell;
@@ -398,7 +398,7 @@ impl Record {
     }
 
     /// Takes the slabs of chunks that are being emptied off the lists of `node`, or puts those back that no longer are.
-    pub(crate) fn isolate(&self, inner: &Inner, chunk: Emptying, node: u8) {
+    pub(crate) fn isolate(&self, inner: &Inner, chunk: Held, node: u8) {
         let mut page = 0;
         while let Some((slab, next)) = chunk.next_run(page) {
             page = next;
@@ -415,24 +415,33 @@ impl Record {
         }
     }
 
-    /// Whether a run of a chunk that is being emptied is a slab of this cache. The lock of its node is held.
+    /// Whether a run of a chunk that is held is a slab of this cache. The lock of its node is held.
     fn owns(&self, slab: NonNull<Slab>) -> bool {
-        // SAFETY: descriptors of such a chunk are not used again for other runs; while the lock is held a slab of
+        // SAFETY: descriptors of such a chunk are not used again; while the lock is held a slab of
         // this cache stays one.
         let s = unsafe { slab.as_ref() };
         s.kind == Kind::Slab && core::ptr::eq(s.cache, self)
     }
 
-    /// Keeps a slab of this cache in a chunk that is being emptied from going. False: it is none, or went.
+    /// Keeps a slab of this cache in a chunk that is held from going. False: it is none, or went.
     pub(crate) fn pin(&self, slab: NonNull<Slab>, node: u8) -> bool {
         let mut n = self.node(node).lock();
-        let owned = self.owns(slab);
+        // An empty slab may be on its way out, and one in the list of empty ones must not be counted as used.
+        // SAFETY: as in `owns`.
+        let owned = self.owns(slab) && unsafe { (*slab.as_ptr()).out } > 0;
         if owned {
             // SAFETY: the lock is held.
             unsafe { (*slab.as_ptr()).out += 1 };
             n.out += 1;
         }
         owned
+    }
+
+    /// Objects handed out of a pinned slab, without the pin.
+    pub(crate) fn out(&self, slab: NonNull<Slab>, node: u8) -> u32 {
+        let _n = self.node(node).lock();
+        // SAFETY: pinned, so in place; the lock is held.
+        u32::from(unsafe { (*slab.as_ptr()).out }) - 1
     }
 
     /// The reverse of [`pin`](Self::pin).
@@ -447,6 +456,8 @@ impl Record {
             // SAFETY: as above; nobody has an object of the slab.
             unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
             self.drop_slab(inner, &mut n, slab);
+        } else {
+            self.relist(&mut n, slab);
         }
     }
 

@@ -206,6 +206,11 @@ impl Owners {
         (s.live, s.forwarded)
     }
 
+    /// Bytes of the records that are resident.
+    pub(crate) fn resident(&self) -> usize {
+        self.table.resident(self.state.lock().high)
+    }
+
     /// # Safety
     /// No owner is used again.
     pub(crate) unsafe fn drop_table(&self, meta: &Meta) {

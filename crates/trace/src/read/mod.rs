@@ -64,4 +64,6 @@ pub(crate) trait Sink {
     fn event(&mut self, event: &Event, names: &Names);
     /// The symbol of a call site, before the first event that has it; only from texts.
     fn symbol(&mut self, site: u64, symbol: &str);
+    /// There was no further event.
+    fn end(&mut self, names: &Names);
 }

@@ -272,6 +272,7 @@ impl Perf<'_> {
     ) -> Result<Recording, Error> {
         let names = &self.names;
         self.order.finish(&mut |e| sink.event(e, names));
+        sink.end(names);
         let mut r = self.recording;
         if self.samples == 0 {
             let (at, why) = broken.unwrap_or((cut.unwrap_or(0), "the file has no samples".into()));

@@ -12,7 +12,7 @@
 use crate::cgroup::{Hierarchy, Version};
 use crate::check::{self, Machine, Plan};
 use crate::command::{self, CommandEnd, User};
-use crate::describe::{Facts, Recording};
+use crate::describe::{self, Facts, Recording};
 use crate::error::{Error, Missing};
 use crate::events;
 use crate::folder::Partial;
@@ -107,7 +107,9 @@ impl Session<'_> {
 
     /// Everything that happens while perf runs.
     fn trace(&mut self, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Recorded, Error> {
-        // First of all: it is for the recording that gets no further than perf.
+        // First of all what a recording needs that gets no further than perf.
+        let early = describe::early(self.plan.hierarchy.as_ref());
+        self.partial.write("recording.json", &early)?;
         match events::formats(&self.root, &self.plan.tracefs, &self.plan.events) {
             Ok(text) => self.partial.write("formats.txt", &text)?,
             Err(missing) => self.plan.missing.push(missing),
@@ -286,8 +288,8 @@ impl Session<'_> {
             What::Seconds(_) => None,
         };
         let recording = Recording {
-            schema: "tenalloc.recording",
-            version: 1,
+            schema: describe::SCHEMA,
+            version: describe::VERSION,
             tenalloc: env!("CARGO_PKG_VERSION"),
             kernel: facts.kernel,
             page_size: facts.page_size,

@@ -244,6 +244,8 @@ impl Perf<'_> {
             self.bad += 1;
             return Ok(());
         };
+        #[cfg(test)]
+        self.recording.seen.push((s.time, s.cpu, s.tid, usize::from(plan.sample), s.raw.to_vec()));
         let (interrupt, kind) = match &plan.layout {
             None => (false, Kind::Other),
             Some(layout) => match layout.decode(s.raw, &mut self.names) {

@@ -184,6 +184,18 @@ impl Inner {
         Ok(())
     }
 
+    /// A handle to the first cache, or to the one after `last`.
+    fn next_cache(&self, ctl: &Controller, last: Option<&Record>) -> Option<Cache> {
+        let list = self.caches.lock();
+        let next = match last {
+            None => list.first,
+            Some(record) if Cache::is_destroyed(record) => null_mut(),
+            // SAFETY: the list's lock is held, and the record is still on it.
+            Some(record) => unsafe { *record.next.get() },
+        };
+        Some(Cache::from_record(ctl, NonNull::new(next)?))
+    }
+
     /// Calls `each` for every cache, with the list locked.
     pub(crate) fn for_each_cache(&self, mut each: impl FnMut(NonNull<Record>)) {
         let list = self.caches.lock();
@@ -322,9 +334,14 @@ impl Controller {
         Ok(Cache::from_record(self, record))
     }
 
-    /// Every cache, those of the size classes too, in no particular order.
-    pub fn for_each_cache(&self, mut each: impl FnMut(&Cache)) {
-        self.inner().for_each_cache(|record| each(&Cache::from_record(self, record)));
+    /// Every cache, those of the size classes too, newest first. A cache destroyed during the walk ends it early.
+    pub fn caches(&self) -> impl Iterator<Item = Cache> + '_ {
+        let mut last: Option<Cache> = None;
+        core::iter::from_fn(move || {
+            let next = self.inner().next_cache(self, last.as_ref().map(Cache::record))?;
+            last = Some(next.clone());
+            Some(next)
+        })
     }
 
     /// `size` bytes owned by and charged to `group`, aligned to `align`, from the size class that fits or, above

@@ -112,6 +112,9 @@ fn sums_hold_through_random_life() {
                 assert_eq!(m.exact(), (0..12).filter(|g| g % 3 == i).map(|g| sums[g]).sum::<u64>());
             }
             assert_eq!(ctl.root().exact(), sums.iter().sum::<u64>());
+            let stat = ctl.stat();
+            assert_eq!(ctl.root().current() - ctl.root().exact(), stat.stock_bytes);
+            assert!(stat.stock_bytes <= stat.stock_bound_bytes);
         }
     }
     live.drain(..).for_each(|(object, ..)| free(&ctl, object));
@@ -252,6 +255,21 @@ fn an_owner_handle_charges_without_objects_and_follows_removal() {
     free(&ctl, object);
     drop(owner);
     assert_eq!((p.exact(), ctl.stat().orphans), (0, 0));
+}
+
+#[test]
+fn caches_are_listed_and_may_be_made_meanwhile() {
+    let (_, ctl) = machine(1, 1);
+    for name in ["a", "b", "c"] {
+        ctl.cache(&CacheConfig::new(name, 64)).unwrap();
+    }
+    let mut seen = Vec::new();
+    for cache in ctl.caches() {
+        ctl.cache(&CacheConfig::new("new", 8)).unwrap();
+        seen.push(cache.name().to_owned());
+    }
+    assert_eq!(seen, ["c", "b", "a"]);
+    assert_eq!(ctl.caches().count(), 6);
 }
 
 /// An idle group costs at most 200 bytes (DESIGN, budgets), names of 8 bytes included.

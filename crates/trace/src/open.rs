@@ -2,9 +2,10 @@
 
 use crate::error::Error;
 use crate::program::Program;
+use crate::read::event::{Event, Names};
 use crate::read::format::Formats;
 use crate::read::head::Head;
-use crate::read::{Recording, perf, script};
+use crate::read::{Recording, Sink, perf, script};
 use crate::resolve::stream::Resolver;
 use crate::sidecar::{Sidecar, geometry, ranges, recording, sites, slabinfo, stamps, tasks};
 use std::fs::File;
@@ -144,6 +145,24 @@ pub fn perf_bytes(bytes: &[u8], formats: Option<&str>) -> Result<Program, Error>
     let spare = formats.map(|t| Formats::from_texts(t, "formats")).transpose()?;
     let len = bytes.len() as u64;
     run_perf(std::io::Cursor::new(bytes), len, spare, Sidecar::default(), "bytes", &mut |_| {})
+}
+
+/// Read the bytes of a `perf.data` without resolving; gives the number of its events.
+#[doc(hidden)]
+pub fn perf_events(bytes: &[u8]) -> Result<u64, Error> {
+    struct Count(u64);
+    impl Sink for Count {
+        fn event(&mut self, _: &Event, _: &Names) {
+            self.0 += 1;
+        }
+        fn symbol(&mut self, _: u64, _: &str) {}
+    }
+    let mut input = std::io::Cursor::new(bytes);
+    let head = Head::read(&mut input, bytes.len() as u64, "bytes")?;
+    input.set_position(head.data);
+    let mut count = Count(0);
+    perf::read(input, head, None, "bytes", &mut count, &mut |_| {})?;
+    Ok(count.0)
 }
 
 /// A TRACING_DATA section; gives the number of its tracepoints.

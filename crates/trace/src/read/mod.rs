@@ -1,6 +1,7 @@
 //! File formats: from bytes or text to [`event::Event`]s in time order. Nothing here knows of cgroups.
 //!
-//! * [`perf`] walks a `perf.data` (its [`head`] first), takes samples apart ([`sample`], [`layout`], [`format`]) and
+//! * [`perf`] walks a `perf.data` (its [`head`] first), takes samples apart ([`plan`], [`sample`],
+//!   [`layout`], [`format`]) and
 //!   puts them in [`order`].
 //! * [`script`] reads what `perf script` prints.
 
@@ -11,6 +12,7 @@ pub(crate) mod head;
 pub(crate) mod layout;
 pub(crate) mod order;
 pub(crate) mod perf;
+pub(crate) mod plan;
 pub(crate) mod sample;
 pub(crate) mod script;
 pub(crate) mod unzip;

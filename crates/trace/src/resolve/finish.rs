@@ -106,7 +106,9 @@ impl Resolver {
             kind: OpKind::Create,
         });
         let creates: Vec<Op> = creates.collect();
-        self.peak_op += creates.len();
+        if self.objects.program.peak > 0 {
+            self.peak_op += creates.len();
+        }
         self.ops.splice(0..0, creates);
     }
 
@@ -205,6 +207,10 @@ impl Resolver {
                 "{} cgroups were made again although their removal was not recorded",
                 self.replaced_groups
             ),
+        );
+        note(
+            self.odd_sizes > 0,
+            format!("{} objects have a size that no slab object has: left out", self.odd_sizes),
         );
         let outside = self.stamps.iter().filter(|s| s.time < start || s.time > end).count();
         note(outside > 0, format!("{outside} time stamps of steady.txt lie outside the recording"));

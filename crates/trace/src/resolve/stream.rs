@@ -21,6 +21,9 @@ const OWNER_VECTORS: [&str; 3] =
 /// mount(2) flags that make no new mount of a file system: REMOUNT, BIND, MOVE, UNBINDABLE, PRIVATE, SLAVE, SHARED.
 const NO_NEW_MOUNT: u64 = 32 | 4096 | 8192 | 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20;
 
+/// A slab has at most 2^10 pages of 64 KiB.
+const LARGEST_OBJECT: u32 = 64 << 20;
+
 /// What is known so far.
 pub(crate) struct Resolver {
     pub(super) caches: Caches,
@@ -42,6 +45,7 @@ pub(crate) struct Resolver {
     pub(super) unknown_owner: u64,
     pub(super) outside_nodes: u64,
     pub(super) bad_paths: u64,
+    pub(super) odd_sizes: u64,
     pub(super) replaced_groups: u64,
     pub(super) ours: u64,
     pub(super) other_hierarchy: u64,
@@ -130,6 +134,7 @@ impl Resolver {
             unknown_owner: 0,
             outside_nodes: 0,
             bad_paths: 0,
+            odd_sizes: 0,
             replaced_groups: 0,
             ours: 0,
             other_hierarchy: 0,
@@ -149,7 +154,7 @@ impl Resolver {
             r.symbol(*address, symbol);
         }
         for (tid, path) in side.tasks.iter().flatten() {
-            match r.groups.named(path) {
+            match r.groups.named(path, 0) {
                 Some(group) => r.tasks.put(*tid, group),
                 None => r.bad_paths += 1,
             }
@@ -199,7 +204,9 @@ impl Resolver {
             (true, false) => self.owner(e),
         };
         let mut object = Object { step: None, origin: None, size: a.size, accounted: a.accounted };
-        let kept = !large && !vector;
+        let odd = !large && !(1..=LARGEST_OBJECT).contains(&a.size);
+        self.odd_sizes += u64::from(odd);
+        let kept = !large && !vector && !odd;
         if kept {
             let cache = match (a.kmalloc, a.name) {
                 (true, _) => self.caches.kmalloc(a)?,
@@ -301,7 +308,7 @@ impl Resolver {
             }
             Kind::Attach { pid, path, .. } => {
                 self.ours += 1;
-                match self.groups.named(&names.text(path)) {
+                match self.named(e, time, &names.text(path)) {
                     Some(group) => self.tasks.put(pid, group),
                     None => self.bad_paths += 1,
                 }
@@ -312,7 +319,9 @@ impl Resolver {
             }
             Kind::Rmdir { path, .. } => {
                 self.ours += 1;
-                if let Some(group) = self.groups.rmdir(&names.text(path), time) {
+                let group = self.groups.rmdir(&names.text(path), time);
+                self.late_groups(e, time);
+                if let Some(group) = group {
                     self.push(time, 0, group, e.cpu, OpKind::Remove);
                 }
             }
@@ -341,8 +350,23 @@ impl Resolver {
         }
     }
 
+    fn named(&mut self, e: &Event, time: u64, path: &str) -> Option<GroupId> {
+        let group = self.groups.named(path, time);
+        self.late_groups(e, time);
+        group
+    }
+
+    /// Make the groups whose mkdir was lost.
+    fn late_groups(&mut self, e: &Event, time: u64) {
+        for group in self.groups.late() {
+            self.push(time, 0, group, e.cpu, OpKind::Create);
+        }
+    }
+
     fn mkdir(&mut self, e: &Event, time: u64, path: &str) {
-        let Some(made) = self.groups.mkdir(path, time) else {
+        let made = self.groups.mkdir(path, time);
+        self.late_groups(e, time);
+        let Some(made) = made else {
             self.bad_paths += 1;
             return;
         };

@@ -6,9 +6,11 @@ use crate::group::owner::Owners;
 use crate::group::stock::{BATCH, SLOTS, Stock};
 use crate::group::tree::Tree;
 use crate::group::{Group, Owner};
+use crate::lru::index::Indexes;
 use crate::meta::Meta;
 use crate::page::chunk::Chunks;
 use crate::page::{PAGE, Source, Topology};
+use crate::reclaim::walk::Reclaimers;
 use crate::slab::cache::Record;
 use crate::slab::classes::Classes;
 use crate::slab::{Cache, CacheConfig, Kind};
@@ -33,6 +35,9 @@ pub(crate) struct Locked<'a> {
     area: Guard<'a, Area>,
     pub(crate) cpu: u16,
     pub(crate) node: u8,
+    /// A charge through this went above the `high` of that group, by a charge of so many bytes: see to it once the
+    /// area is unlocked.
+    pub(crate) over_high: Option<(Group, u64)>,
 }
 
 impl Deref for Locked<'_> {
@@ -70,6 +75,9 @@ pub(crate) struct Inner {
     areas: NonNull<Padded>,
     caches: Lock<CacheList>,
     pub(crate) classes: Classes,
+    pub(crate) indexes: Lock<Indexes>,
+    pub(crate) reclaimers: Reclaimers,
+    pub(crate) forced_bytes: AtomicU64,
     pub(crate) slab_bytes: AtomicU64,
     pub(crate) vector_bytes: AtomicU64,
     pub(crate) large_bytes: AtomicU64,
@@ -96,7 +104,7 @@ impl Inner {
     #[inline]
     pub(crate) fn lock_cpu(&self) -> Locked<'_> {
         let (cpu, node) = self.topology.here(&self.pretended_cpu);
-        Locked { area: self.area(cpu).lock(), cpu, node }
+        Locked { area: self.area(cpu).lock(), cpu, node, over_high: None }
     }
 
     fn area(&self, cpu: u16) -> &Lock<Area> {
@@ -108,6 +116,18 @@ impl Inner {
     /// Locks the area of any CPU.
     pub(crate) fn lock_area(&self, cpu: u16) -> Guard<'_, Area> {
         self.area(cpu).lock()
+    }
+
+    /// Waits until everything that was under way on any CPU is done. An idle CPU is not waited for.
+    pub(crate) fn visit_cpus(&self) {
+        for cpu in 0..self.topology.cpus() {
+            drop(self.lock_area(cpu));
+        }
+    }
+
+    pub(crate) fn root_node(&self) -> &crate::group::tree::Node {
+        // SAFETY: set before the controller was handed out; the root is never removed.
+        unsafe { &*self.root.load(Acquire) }
     }
 
     /// Runs `look` with every CPU's area locked.
@@ -272,6 +292,9 @@ impl Controller {
                 areas,
                 caches: Lock::new(Rank::Caches, CacheList { first: null_mut() }),
                 classes: Classes::new(),
+                indexes: Lock::new(Rank::Indexes, Indexes),
+                reclaimers: Reclaimers::new(),
+                forced_bytes: AtomicU64::new(0),
                 slab_bytes: AtomicU64::new(0),
                 vector_bytes: AtomicU64::new(0),
                 large_bytes: AtomicU64::new(0),
@@ -311,18 +334,21 @@ impl Controller {
         unsafe { self.0.as_ref() }
     }
 
+    /// A handle, from inside.
+    pub(crate) fn of(inner: &Inner) -> Self {
+        inner.refs.fetch_add(1, Relaxed);
+        Self(NonNull::from(inner))
+    }
+
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.0 == other.0
     }
 
     /// The root group: all bytes of the controller are charged to it.
     pub fn root(&self) -> Group {
-        let inner = self.inner();
-        // SAFETY: set before the controller was handed out; the root is never removed.
-        let root = unsafe { NonNull::new_unchecked(inner.root.load(Acquire)) };
-        // SAFETY: as above.
-        inner.tree.hold(unsafe { root.as_ref() });
-        Group::from_held(self, root)
+        let root = self.inner().root_node();
+        self.inner().tree.hold(root);
+        Group::from_held(self, NonNull::from(root))
     }
 
     /// A new cache.

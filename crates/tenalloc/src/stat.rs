@@ -31,6 +31,8 @@ pub struct Stat {
     pub stock_bytes: u64,
     /// What `stock_bytes` can be at most.
     pub stock_bound_bytes: u64,
+    /// Bytes ever charged past all limits, by [`Owner::charge_forced`](crate::Owner::charge_forced).
+    pub forced_bytes: u64,
     /// Groups, without the root.
     pub groups: u64,
     /// Groups removed whose record a handle still holds.
@@ -89,6 +91,7 @@ impl Controller {
             stat.stock_bytes += inner.lock_area(cpu).stock.slots().map(|s| u64::from(s.bytes)).sum::<u64>();
         }
         stat.stock_bound_bytes = u64::from(self.topology().cpus()) * Self::SLACK_PER_CPU;
+        stat.forced_bytes = inner.forced_bytes.load(Relaxed);
         let (groups, nodes) = inner.tree.counts();
         let (_, forwarded) = inner.owners.counts();
         stat.groups = groups.into();

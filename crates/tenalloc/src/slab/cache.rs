@@ -6,6 +6,7 @@ use super::slab::{Kind, Slab};
 use crate::controller::{Controller, Inner};
 use crate::error::{Error, Result};
 use crate::group::{Group, OWNER_BYTES, owner};
+use crate::lru::{ListLru, LruItem};
 use crate::page::PAGE;
 use crate::sync::{Guard, Lock, Rank};
 use core::cell::UnsafeCell;
@@ -478,6 +479,23 @@ impl Cache {
         self.ctl.inner().alloc_object(self.record(), group.owner_id(&self.ctl)?, None)
     }
 
+    /// As [`alloc`](Self::alloc), for an object that will be on a list of `lru`: the lists are made first, and the
+    /// object's [`LruItem`](crate::LruItem) is initialised.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc); [`Error::BadSize`] if the item does not lie inside the object.
+    pub fn alloc_lru(&self, group: &Group, lru: &ListLru) -> Result<NonNull<u8>> {
+        let end = lru.record().offset + size_of::<LruItem>();
+        if end > self.record().slot as usize {
+            return Err(Error::BadSize { size: end });
+        }
+        lru.prepare(group)?;
+        let object = self.alloc(group)?;
+        // SAFETY: the item lies inside the new object, aligned: slots are aligned to 8 and so is the offset.
+        unsafe { object.add(lru.record().offset).cast::<LruItem>().write(LruItem::new()) };
+        Ok(object)
+    }
+
     /// As [`alloc`](Self::alloc), on `node` if it has memory, whatever the cache's policy.
     ///
     /// # Errors
@@ -513,6 +531,11 @@ impl Cache {
     /// Its name.
     pub fn name(&self) -> &str {
         self.record().name()
+    }
+
+    /// The controller that it belongs to.
+    pub fn controller(&self) -> &Controller {
+        &self.ctl
     }
 
     /// Bytes that an object is charged.

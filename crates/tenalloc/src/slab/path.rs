@@ -82,7 +82,17 @@ impl Inner {
         if object.is_err() {
             self.pay_back(&mut cpu, owner, record.charge);
         }
+        self.see_to(cpu);
         object
+    }
+
+    /// What a charge left to do, once its area is unlocked.
+    #[inline]
+    fn see_to(&self, mut cpu: Locked<'_>) {
+        if let Some(over) = cpu.over_high.take() {
+            drop(cpu);
+            self.throttle(over);
+        }
     }
 
     /// A free object: from the sheaf if it is of the CPU's node, else from a slab.
@@ -235,6 +245,7 @@ impl Inner {
             self.pay_back(&mut cpu, owner, bytes + u64::from(OWNER_BYTES));
             return Err(Error::NoMemory { bytes: pages * PAGE });
         };
+        self.see_to(cpu);
         self.large_bytes.fetch_add(bytes, Relaxed);
         self.large_objects.fetch_add(1, Relaxed);
         // SAFETY: just made and ours.

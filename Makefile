@@ -37,7 +37,7 @@ doc: ## the documentation, without a warning
 	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --lib --no-deps --locked
 
 models: ## loom: every order of memory accesses of the lock-free parts
-	$(CARGO) test --locked -p tenalloc --features loom --release --lib models
+	$(CARGO) test --locked -p tenalloc --features loom --lib models
 
 unit: ## all tests
 	$(CARGO) test --workspace --locked $(TESTFLAGS)

@@ -70,6 +70,8 @@ pub use error::{Error, Limit, Result};
 pub use group::{Events, Group, OWNER_BYTES, Owner};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};
 pub use page::{PAGE, Topology};
-pub use reclaim::{OutOfMemory, Reclaimed, Scanned, Shrinker, Verdict};
+pub use reclaim::{
+    Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Scanned, Shrinker, Verdict,
+};
 pub use slab::{Cache, CacheConfig, CacheStat, Geometry, NodePolicy};
 pub use stat::Stat;

@@ -16,10 +16,10 @@
 
 use super::{PAGE, Source, registry::Registry};
 use crate::slab::{Kind, Slab};
-use crate::sync::{Lock, Rank};
+use crate::sync::{Futex, Lock, Rank};
 use core::mem::size_of;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU16, Ordering::*};
 
 /// Bytes and alignment of a chunk: one huge page.
 pub(crate) const CHUNK: usize = 2 << 20;
@@ -37,6 +37,10 @@ struct Header {
     /// In which list of its node: log2 of the longest free run, or `NO_BIN` without free pages.
     bin: u8,
     huge: bool,
+    /// Being emptied: no new run is cut from it.
+    offline: bool,
+    /// Walks that are looking at it: it is not unmapped, and descriptors are not used again.
+    lookers: u16,
     free_pages: u16,
     /// Descriptors ever used, and the list of those free again (index + 1, linked by `Slab::free`).
     descs: u16,
@@ -80,7 +84,28 @@ pub(crate) struct Totals {
     pub(crate) dirty: usize,
 }
 
+/// A part of the address space to be taken out of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Range {
+    /// All chunks of a node; none is made on it until it is put back.
+    Node(u8),
+    /// The 2 MiB chunk that holds this address.
+    Chunk(usize),
+}
+
+impl Range {
+    fn has(self, at: *mut Header) -> bool {
+        match self {
+            // SAFETY: callers pass mapped chunks and hold the lock.
+            Self::Node(node) => unsafe { (*at).node == node },
+            Self::Chunk(address) => chunk_of(address) == at as usize,
+        }
+    }
+}
+
 struct State {
+    /// Nodes on which no chunk may be made.
+    offline_nodes: u64,
     bins: [[*mut Header; BINS]; super::topology::MAX_NODES as usize],
     all: *mut Header,
     totals: Totals,
@@ -94,16 +119,24 @@ pub(crate) struct Chunks {
     source: &'static dyn Source,
     registry: Registry,
     state: Lock<State>,
+    /// Runs that left a chunk which is being emptied: a counter to wait on.
+    departures: Futex,
 }
 
 impl Chunks {
     pub(crate) fn new(source: &'static dyn Source) -> Option<Self> {
         let state = State {
+            offline_nodes: 0,
             bins: [[null_mut(); BINS]; super::topology::MAX_NODES as usize],
             all: null_mut(),
             totals: Totals::default(),
         };
-        Some(Self { source, registry: Registry::new(source)?, state: Lock::new(Rank::Chunk, state) })
+        Some(Self {
+            source,
+            registry: Registry::new(source)?,
+            state: Lock::new(Rank::Chunk, state),
+            departures: Futex::new(),
+        })
     }
 
     /// A run of `pages`, aligned to `align` bytes (a power of two ≥ `PAGE`), on `node`. Its descriptor has
@@ -122,7 +155,8 @@ impl Chunks {
             while !at.is_null() {
                 // SAFETY: chunks on a list are mapped and ours.
                 let h = unsafe { &mut *at };
-                if let Some(first) = h.free.find_run(pages, step) {
+                let has_desc = usize::from(h.descs) < PAGES || h.free_desc > 0 && h.lookers == 0;
+                if let Some(first) = h.free.find_run(pages, step).filter(|_| has_desc) {
                     return Some(self.take(&mut s, at, first, pages, kind));
                 }
                 at = h.next;
@@ -135,6 +169,9 @@ impl Chunks {
     }
 
     fn new_chunk(&self, s: &mut State, node: u8) -> Option<*mut Header> {
+        if s.offline_nodes >> node & 1 == 1 {
+            return None;
+        }
         let start = self.source.map(CHUNK, CHUNK, Some(node))?;
         if !self.registry.insert(start.as_ptr() as usize) {
             // SAFETY: the mapping just made.
@@ -161,7 +198,7 @@ impl Chunks {
         // SAFETY: `at` is a mapped chunk of ours and the lock is held.
         let h = unsafe { &mut *at };
         let was = h.resident();
-        let index = if h.free_desc > 0 {
+        let index = if h.free_desc > 0 && h.lookers == 0 {
             let index = h.free_desc - 1;
             // SAFETY: a descriptor on the free list was initialised when it was first used.
             h.free_desc = unsafe { (*Header::desc(at, index)).free };
@@ -179,7 +216,7 @@ impl Chunks {
         h.dirty.set(first, pages, false);
         h.free_pages -= pages as u16;
         for entry in &h.map[first..first + pages] {
-            entry.store(index + 1, Relaxed);
+            entry.store(index + 1, Release); // who reads it sees the descriptor
         }
         s.totals.headers += h.resident() - was;
         s.totals.runs += pages * PAGE;
@@ -217,7 +254,11 @@ impl Chunks {
         s.totals.runs -= pages * PAGE;
         s.totals.dirty += pages * PAGE;
         rebin(&mut s, at);
-        if usize::from(h.free_pages) == PAGES - RESERVED && self.another_is_free(&s, at) {
+        if h.offline {
+            drop(s);
+            return self.departures.bump();
+        }
+        if usize::from(h.free_pages) == PAGES - RESERVED && h.lookers == 0 && self.another_is_free(&s, at) {
             self.drop_chunk(&mut s, at);
         }
     }
@@ -260,7 +301,7 @@ impl Chunks {
         // SAFETY: a registered chunk is mapped and begins with a header. It stays so while any object of it
         // lives; that one does is what the caller claims by asking.
         let h = unsafe { &*at };
-        let index = if h.huge { 1 } else { h.map.get((address - chunk) / PAGE)?.load(Relaxed) };
+        let index = if h.huge { 1 } else { h.map.get((address - chunk) / PAGE)?.load(Acquire) };
         NonNull::new(Header::desc(at, index.checked_sub(1)?))
     }
 
@@ -305,12 +346,154 @@ impl Chunks {
         let h = unsafe { &mut *at };
         // SAFETY: descriptor 0 is the object's.
         s.totals.runs -= unsafe { (*Header::desc(at, 0)).pages() } * PAGE;
-        s.totals.mapped -= h.map_bytes;
         s.totals.headers -= h.resident();
-        unlink_all(&mut s, at);
+        h.descs = 0;
+        s.totals.headers += h.resident();
         self.registry.remove(at as usize);
-        // SAFETY: the whole mapping, unused.
-        unsafe { self.source.unmap(NonNull::new_unchecked(h.map_start), h.map_bytes) };
+        if h.offline || h.lookers > 0 {
+            // Somebody is looking at the chunk, and drops it when he is done.
+            drop(s);
+            return self.departures.bump();
+        }
+        self.drop_chunk(&mut s, at);
+    }
+
+    /// Says that the chunks in `range` are being emptied, or that they are not any more. False: there is none, or
+    /// some are being emptied already.
+    pub(crate) fn set_offline(&self, range: Range, on: bool) -> bool {
+        let mut s = self.state.lock();
+        let mut any = matches!(range, Range::Node(_));
+        if let Range::Node(node) = range {
+            let bit = 1 << node;
+            if on && s.offline_nodes & bit != 0 {
+                return false;
+            }
+            s.offline_nodes = if on { s.offline_nodes | bit } else { s.offline_nodes & !bit };
+        }
+        let mut at = s.all;
+        while !at.is_null() {
+            // SAFETY: listed chunks are mapped; the lock is held.
+            let h = unsafe { &mut *at };
+            if range.has(at) && h.offline != on {
+                any = true;
+                h.offline = on;
+                for index in 0..h.descs {
+                    // SAFETY: descriptors below `descs` were initialised; the flag is atomic.
+                    unsafe { (*Header::desc(at, index)).offline.store(on, Release) };
+                }
+                let next = h.all_next;
+                if !h.huge {
+                    unlink(&mut s, at);
+                    if !on {
+                        rebin(&mut s, at);
+                    }
+                } else if !on && h.descs == 0 && h.lookers == 0 {
+                    self.drop_chunk(&mut s, at);
+                }
+                at = next;
+                continue;
+            }
+            at = h.all_next;
+        }
+        any
+    }
+
+    /// Says of the runs in `range` alone whether their objects may be handed out. Their chunks stay as they are.
+    pub(crate) fn mark_slabs(&self, range: Range, offline: bool) {
+        let s = self.state.lock();
+        let mut at = s.all;
+        while !at.is_null() {
+            // SAFETY: listed chunks are mapped; the lock is held.
+            let h = unsafe { &*at };
+            for index in (0..h.descs).filter(|_| range.has(at)) {
+                // SAFETY: descriptors below `descs` were initialised; the flag is atomic.
+                unsafe { (*Header::desc(at, index)).offline.store(offline, Release) };
+            }
+            at = h.all_next;
+        }
+    }
+
+    /// Unmaps the chunks in `range` that are empty, and counts what the others hold: (bytes given back, chunks left).
+    pub(crate) fn drop_empty(&self, range: Range) -> (usize, usize) {
+        let mut s = self.state.lock();
+        let (mut bytes, mut left) = (0, 0);
+        let mut at = s.all;
+        while !at.is_null() {
+            // SAFETY: listed chunks are mapped; the lock is held.
+            let h = unsafe { &mut *at };
+            let next = h.all_next;
+            if range.has(at) && h.offline {
+                let empty = if h.huge { h.descs == 0 } else { usize::from(h.free_pages) == PAGES - RESERVED };
+                if empty && h.lookers == 0 {
+                    bytes += h.map_bytes;
+                    self.drop_chunk(&mut s, at);
+                } else {
+                    left += 1;
+                }
+            }
+            at = next;
+        }
+        (bytes, left)
+    }
+
+    /// The first chunk in `range` above `after` that is being emptied. It stays mapped until
+    /// [`drop_empty`](Self::drop_empty): the caller is the one who empties it.
+    pub(crate) fn next_offline(&self, range: Range, after: usize) -> Option<Held> {
+        let s = self.state.lock();
+        let mut found: *mut Header = null_mut();
+        let mut at = s.all;
+        while !at.is_null() {
+            // SAFETY: listed chunks are mapped; the lock is held.
+            let h = unsafe { &*at };
+            let better = found.is_null() || at < found;
+            if range.has(at) && h.offline && at as usize > after && better {
+                found = at;
+            }
+            at = h.all_next;
+        }
+        // SAFETY: as above.
+        (!found.is_null()).then(|| Held { header: found, huge: unsafe { (*found).huge } })
+    }
+
+    /// The first chunk above `after`, which stays in place until it is given to [`looked`](Self::looked).
+    pub(crate) fn look(&self, after: usize) -> Option<Held> {
+        let s = self.state.lock();
+        let mut found: *mut Header = null_mut();
+        let mut at = s.all;
+        while !at.is_null() {
+            if at as usize > after && (found.is_null() || at < found) {
+                found = at;
+            }
+            // SAFETY: listed chunks are mapped; the lock is held.
+            at = unsafe { (*at).all_next };
+        }
+        if found.is_null() {
+            return None;
+        }
+        // SAFETY: as above.
+        let h = unsafe { &mut *found };
+        h.lookers += 1;
+        Some(Held { header: found, huge: h.huge })
+    }
+
+    /// Ends a look.
+    pub(crate) fn looked(&self, chunk: Held) {
+        let mut s = self.state.lock();
+        // SAFETY: it was kept in place for the look.
+        let h = unsafe { &mut *chunk.header };
+        h.lookers -= 1;
+        let offline = h.offline;
+        if h.lookers == 0 && h.huge && h.descs == 0 && !offline {
+            self.drop_chunk(&mut s, chunk.header);
+        }
+        drop(s);
+        if offline {
+            self.departures.bump();
+        }
+    }
+
+    pub(crate) fn departures(&self) -> &Futex {
+        &self.departures
     }
 
     /// Gives back every chunk without runs and the memory behind all other free pages. Bytes given back.
@@ -322,7 +505,8 @@ impl Chunks {
             // SAFETY: listed chunks are mapped; the lock is held.
             let h = unsafe { &mut *at };
             let next = h.all_next;
-            if !h.huge && usize::from(h.free_pages) == PAGES - RESERVED {
+            let busy = h.offline || h.lookers > 0;
+            if !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED {
                 self.drop_chunk(&mut s, at);
             } else if !h.huge {
                 let mut from = 0;
@@ -363,6 +547,46 @@ impl Chunks {
         }
         // SAFETY: the caller's promise.
         unsafe { self.registry.release(self.source) };
+    }
+}
+
+/// A chunk that is being emptied, or looked at: it stays mapped, and descriptors are not used again meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct Held {
+    header: *mut Header,
+    huge: bool,
+}
+
+impl Held {
+    pub(crate) fn address(&self) -> usize {
+        self.header as usize
+    }
+
+    /// The address behind its last byte.
+    pub(crate) fn end(&self) -> usize {
+        // SAFETY: the chunk stays mapped while it is being emptied; its mapping is fixed.
+        unsafe { (*self.header).map_start as usize + (*self.header).map_bytes }
+    }
+
+    pub(crate) fn node(&self) -> u8 {
+        // SAFETY: as above.
+        unsafe { (*self.header).node }
+    }
+
+    /// The first run at or after page `from`, and the page after it. Its descriptor is in place; whether the run
+    /// still is must be asked under the lock of its cache.
+    pub(crate) fn next_run(&self, from: usize) -> Option<(NonNull<Slab>, usize)> {
+        if self.huge {
+            // SAFETY: the chunk stays mapped while it is being emptied.
+            let live = from == 0 && unsafe { (*self.header).descs } > 0;
+            return live.then(|| Some((NonNull::new(Header::desc(self.header, 0))?, PAGES)))?;
+        }
+        // SAFETY: the chunk stays mapped while it is being emptied.
+        let map = unsafe { &(*self.header).map };
+        let page = (from..PAGES).find(|page| map[*page].load(Acquire) != 0)?;
+        let index = map[page].load(Acquire);
+        let end = (page..PAGES).find(|p| map[*p].load(Acquire) != index).unwrap_or(PAGES);
+        Some((NonNull::new(Header::desc(self.header, index.checked_sub(1)?))?, end))
     }
 }
 
@@ -423,7 +647,8 @@ fn rebin(s: &mut State, at: *mut Header) {
     // SAFETY: as in `link_all`.
     unsafe {
         let h = &mut *at;
-        let bin = h.free.longest_run().checked_ilog2().map_or(NO_BIN, |b| b as u8);
+        let longest = if h.offline { 0 } else { h.free.longest_run() };
+        let bin = longest.checked_ilog2().map_or(NO_BIN, |b| b as u8);
         if bin == h.bin {
             return;
         }

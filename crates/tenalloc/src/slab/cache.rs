@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 use crate::group::{Group, OWNER_BYTES, owner};
 use crate::lru::{ListLru, LruItem};
 use crate::page::PAGE;
+use crate::page::chunk::Held;
+use crate::reclaim::Migrate;
 use crate::sync::{Guard, Lock, Rank};
 use core::cell::UnsafeCell;
 use core::ptr::{NonNull, null_mut};
@@ -31,7 +33,7 @@ pub enum NodePolicy {
 }
 
 /// What a cache is made from.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct CacheConfig<'a> {
     pub(crate) name: &'a str,
     pub(crate) size: usize,
@@ -40,13 +42,32 @@ pub struct CacheConfig<'a> {
     pub(crate) geometry: Option<Geometry>,
     pub(crate) owner_bytes: u32,
     pub(crate) sheaf: Option<u16>,
+    pub(crate) migrate: Option<&'static dyn Migrate>,
+}
+
+impl core::fmt::Debug for CacheConfig<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CacheConfig")
+            .field("name", &self.name)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> CacheConfig<'a> {
     /// A cache of objects of `size` bytes (1 to 65,536), aligned to 8, on the caller's node.
     pub fn new(name: &'a str, size: usize) -> Self {
         let policy = NodePolicy::Local;
-        Self { name, size, align: 8, policy, geometry: None, owner_bytes: OWNER_BYTES, sheaf: None }
+        Self {
+            name,
+            size,
+            align: 8,
+            policy,
+            geometry: None,
+            owner_bytes: OWNER_BYTES,
+            sheaf: None,
+            migrate: None,
+        }
     }
 
     /// Alignment of each object: a power of two, 8 to 4,096.
@@ -67,6 +88,12 @@ impl<'a> CacheConfig<'a> {
     /// Bytes charged for an object's owner entry, instead of [`OWNER_BYTES`]. Linux charges 8.
     pub fn owner_bytes(self, bytes: u32) -> Self {
         Self { owner_bytes: bytes, ..self }
+    }
+
+    /// Its objects can be moved: when their memory is to be given back, `migrate` is asked to. Such a cache keeps the
+    /// owner vector of each slab from the first object on (4 bytes an object), which tells what is live.
+    pub fn migrate(self, migrate: &'static dyn Migrate) -> Self {
+        Self { migrate: Some(migrate), ..self }
     }
 
     /// Free objects that a CPU keeps at hand at most, instead of what fits 4 KiB (at most 32); 0: none.
@@ -104,6 +131,8 @@ pub(crate) struct Record {
     policy: NodePolicy,
     turn: AtomicU8,
     destroyed: AtomicBool,
+    /// Moves objects; such a cache has owner vectors from the start, which tell what is live.
+    migrate: Option<&'static dyn Migrate>,
     holders: AtomicU32,
     nodes: NonNull<Lock<Node>>,
     /// One a CPU, guarded by the lock of the CPU's area; made on first use.
@@ -191,6 +220,7 @@ impl Record {
                 policy: c.policy,
                 turn: AtomicU8::new(0),
                 destroyed: AtomicBool::new(false),
+                migrate: c.migrate,
                 holders: AtomicU32::new(1),
                 nodes: node_array,
                 sheaves: sheaves.cast(),
@@ -220,6 +250,10 @@ impl Record {
 
     pub(crate) fn name(&self) -> &str {
         core::str::from_utf8(&self.name[..self.name_len.into()]).unwrap_or("?")
+    }
+
+    pub(crate) fn migrate(&self) -> Option<&'static dyn Migrate> {
+        self.migrate
     }
 
     pub(crate) fn slab_bytes(&self) -> u64 {
@@ -346,8 +380,10 @@ impl Record {
         if unsafe { (*slab).out } == 0 {
             // SAFETY: as above. Nobody has an object of the slab or is on his way to one.
             unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
+            // SAFETY: as above.
+            let unwanted = unsafe { (*slab).offline.load(Acquire) };
             let others = n.empty > 1 || n.lists[..FULLNESS].iter().any(|l| !l.is_null());
-            if others {
+            if others || unwanted {
                 self.drop_slab(inner, &mut n, slab);
             }
         }
@@ -359,6 +395,70 @@ impl Record {
         inner.slab_bytes.fetch_sub(self.slab_bytes(), Relaxed);
         // SAFETY: an empty slab, in no list, with no vector.
         unsafe { inner.chunks.free(NonNull::new_unchecked(slab)) };
+    }
+
+    /// Takes the slabs of chunks that are being emptied off the lists of `node`, or puts those back that no longer are.
+    pub(crate) fn isolate(&self, inner: &Inner, chunk: Held, node: u8) {
+        let mut page = 0;
+        while let Some((slab, next)) = chunk.next_run(page) {
+            page = next;
+            let mut n = self.node(node).lock();
+            if self.owns(slab) {
+                let slab = slab.as_ptr();
+                self.relist(&mut n, slab);
+                // SAFETY: the lock is held.
+                let (out, offline) = unsafe { ((*slab).out, (*slab).offline.load(Acquire)) };
+                if out == 0 && offline {
+                    self.drop_slab(inner, &mut n, slab);
+                }
+            }
+        }
+    }
+
+    /// Whether a run of a chunk that is held is a slab of this cache. The lock of its node is held.
+    fn owns(&self, slab: NonNull<Slab>) -> bool {
+        // SAFETY: descriptors of such a chunk are not used again; while the lock is held a slab of
+        // this cache stays one.
+        let s = unsafe { slab.as_ref() };
+        s.kind == Kind::Slab && core::ptr::eq(s.cache, self)
+    }
+
+    /// Keeps a slab of this cache in a chunk that is held from going. False: it is none, or went.
+    pub(crate) fn pin(&self, slab: NonNull<Slab>, node: u8) -> bool {
+        let mut n = self.node(node).lock();
+        // An empty slab may be on its way out, and one in the list of empty ones must not be counted as used.
+        // SAFETY: as in `owns`.
+        let owned = self.owns(slab) && unsafe { (*slab.as_ptr()).out } > 0;
+        if owned {
+            // SAFETY: the lock is held.
+            unsafe { (*slab.as_ptr()).out += 1 };
+            n.out += 1;
+        }
+        owned
+    }
+
+    /// Objects handed out of a pinned slab, without the pin.
+    pub(crate) fn out(&self, slab: NonNull<Slab>, node: u8) -> u32 {
+        let _n = self.node(node).lock();
+        // SAFETY: pinned, so in place; the lock is held.
+        u32::from(unsafe { (*slab.as_ptr()).out }) - 1
+    }
+
+    /// The reverse of [`pin`](Self::pin).
+    pub(crate) fn unpin(&self, inner: &Inner, slab: NonNull<Slab>, node: u8) {
+        let mut n = self.node(node).lock();
+        let slab = slab.as_ptr();
+        // SAFETY: pinned, so in place; the lock is held.
+        unsafe { (*slab).out -= 1 };
+        n.out -= 1;
+        // SAFETY: as above.
+        if unsafe { (*slab).out } == 0 {
+            // SAFETY: as above; nobody has an object of the slab.
+            unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
+            self.drop_slab(inner, &mut n, slab);
+        } else {
+            self.relist(&mut n, slab);
+        }
     }
 
     /// Gives back every empty slab. Returns their bytes.
@@ -379,6 +479,7 @@ impl Record {
         // SAFETY: a slab of ours; the lock is held.
         let s = unsafe { &mut *slab };
         let list = match s.out {
+            _ if s.offline.load(Acquire) => NOWHERE,
             0 => EMPTY,
             out if out >= self.objects => NOWHERE,
             out => (usize::from(out) * FULLNESS / usize::from(self.objects)) as u8,

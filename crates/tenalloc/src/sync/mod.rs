@@ -24,6 +24,7 @@
 mod futex;
 mod rank;
 
+pub(crate) use futex::Futex;
 pub(crate) use rank::Rank;
 
 use core::cell::UnsafeCell;

@@ -659,19 +659,23 @@ impl Cache {
     /// Takes the cache away. Other handles to it then only fail.
     ///
     /// # Errors
-    /// [`Error::CacheBusy`] while it has live objects; it is as usable as before.
+    /// [`Error::CacheBusy`] while it has live objects; it is as usable as before. [`Error::SizeClass`]: `malloc` uses it.
     pub fn destroy(self) -> Result<()> {
         let inner = self.ctl.inner();
         let record = self.record();
         inner.unlist_cache(record, || {
+            if inner.classes.has(record) {
+                return Err(Error::SizeClass);
+            }
             record.destroyed.store(true, Release);
             inner.drop_sheaves(record);
-            record.shrink(inner);
             let (_, objects) = record.sums(inner);
             if objects > 0 {
                 record.destroyed.store(false, Release);
                 return Err(Error::CacheBusy { objects });
             }
+            // Only now: an object that came back a moment ago may have left an empty slab.
+            record.shrink(inner);
             Ok(())
         })?;
         record.holders.fetch_sub(1, Relaxed); // the list's

@@ -30,6 +30,11 @@ impl Classes {
     pub(crate) const fn new() -> Self {
         Self([const { AtomicPtr::new(core::ptr::null_mut()) }; SIZES.len()])
     }
+
+    /// Whether a cache is one of the classes.
+    pub(crate) fn has(&self, record: &Record) -> bool {
+        self.0.iter().any(|class| core::ptr::eq(class.load(Acquire), record))
+    }
 }
 
 impl Inner {

@@ -244,8 +244,10 @@ impl Inner {
         let mut cpu = self.lock_cpu();
         match record {
             Some(record) => {
+                // Read first: once its last object is back the cache may be destroyed by another thread.
+                let charge = record.charge;
                 self.put_object(&cpu, record, slab, object);
-                self.pay_back(&mut cpu, owner, record.charge);
+                self.pay_back(&mut cpu, owner, charge);
             }
             None => {
                 let bytes = s.bytes() as u64;

@@ -186,7 +186,7 @@ impl Inner {
     /// Takes a cache off the list if `ready` allows it, with the list locked.
     pub(crate) fn unlist_cache(&self, record: &Record, ready: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut list = self.caches.lock();
-        if Cache::is_destroyed(record) {
+        if record.is_destroyed() {
             return Err(Error::CacheDestroyed);
         }
         ready()?;
@@ -210,7 +210,7 @@ impl Inner {
         let list = self.caches.lock();
         let next = match last {
             None => list.first,
-            Some(record) if Cache::is_destroyed(record) => null_mut(),
+            Some(record) if record.is_destroyed() => null_mut(),
             // SAFETY: the list's lock is held, and the record is still on it.
             Some(record) => unsafe { *record.next.get() },
         };

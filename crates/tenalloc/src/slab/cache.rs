@@ -1,12 +1,11 @@
 //! Caches: objects of one kind, their slabs on each node, and what a user sees of them.
 
+use super::config::{CacheConfig, CacheStat, NodePolicy};
 use super::geometry::{Geometry, MIN_SLOT};
 use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
-use crate::controller::{Controller, Inner};
+use crate::controller::Inner;
 use crate::error::{Error, Result};
-use crate::group::{Group, OWNER_BYTES, owner};
-use crate::lru::{ListLru, LruItem};
 use crate::page::PAGE;
 use crate::page::chunk::Held;
 use crate::reclaim::Migrate;
@@ -17,105 +16,6 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*
 
 /// Longest name of a cache, bytes.
 pub(crate) const NAME_MAX: usize = 47;
-
-/// Which node a cache's objects come from when the caller names none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NodePolicy {
-    /// The caller's node; another one when that has no memory.
-    #[default]
-    Local,
-    /// This node; another one when it has no memory.
-    Prefer(u8),
-    /// This node or none.
-    Bind(u8),
-    /// The nodes in turn.
-    Interleave,
-}
-
-/// What a cache is made from.
-#[derive(Clone, Copy)]
-pub struct CacheConfig<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) size: usize,
-    pub(crate) align: usize,
-    pub(crate) policy: NodePolicy,
-    pub(crate) geometry: Option<Geometry>,
-    pub(crate) owner_bytes: u32,
-    pub(crate) sheaf: Option<u16>,
-    pub(crate) migrate: Option<&'static dyn Migrate>,
-}
-
-impl core::fmt::Debug for CacheConfig<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("CacheConfig")
-            .field("name", &self.name)
-            .field("size", &self.size)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<'a> CacheConfig<'a> {
-    /// A cache of objects of `size` bytes (1 to 65,536), aligned to 8, on the caller's node.
-    pub fn new(name: &'a str, size: usize) -> Self {
-        let policy = NodePolicy::Local;
-        Self {
-            name,
-            size,
-            align: 8,
-            policy,
-            geometry: None,
-            owner_bytes: OWNER_BYTES,
-            sheaf: None,
-            migrate: None,
-        }
-    }
-
-    /// Alignment of each object: a power of two, 8 to 4,096.
-    pub fn align(self, align: usize) -> Self {
-        Self { align, ..self }
-    }
-
-    /// See [`NodePolicy`].
-    pub fn policy(self, policy: NodePolicy) -> Self {
-        Self { policy, ..self }
-    }
-
-    /// Pages and objects of a slab, instead of our choice.
-    pub fn geometry(self, geometry: Geometry) -> Self {
-        Self { geometry: Some(geometry), ..self }
-    }
-
-    /// Bytes charged for an object's owner entry, instead of [`OWNER_BYTES`]. Linux charges 8.
-    pub fn owner_bytes(self, bytes: u32) -> Self {
-        Self { owner_bytes: bytes, ..self }
-    }
-
-    /// Its objects can be moved: when their memory is to be given back, `migrate` is asked to. Such a cache keeps the
-    /// owner vector of each slab from the first object on (4 bytes an object), which tells what is live.
-    pub fn migrate(self, migrate: &'static dyn Migrate) -> Self {
-        Self { migrate: Some(migrate), ..self }
-    }
-
-    /// Free objects that a CPU keeps at hand at most, instead of what fits 4 KiB (at most 32); 0: none.
-    pub fn sheaf(self, objects: u16) -> Self {
-        Self { sheaf: Some(objects), ..self }
-    }
-}
-
-/// What a cache holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStat {
-    /// Live objects.
-    pub objects: u64,
-    /// Free objects kept near CPUs.
-    pub cached: u64,
-    /// Slabs.
-    pub slabs: u64,
-    /// Bytes from one object to the next.
-    pub slot_size: u32,
-    /// Bytes of all slabs' pages.
-    pub slab_bytes: u64,
-}
 
 /// The cache itself.
 pub(crate) struct Record {
@@ -130,10 +30,10 @@ pub(crate) struct Record {
     sheaf: u16,
     policy: NodePolicy,
     turn: AtomicU8,
-    destroyed: AtomicBool,
+    pub(super) destroyed: AtomicBool,
     /// Moves objects; such a cache has owner vectors from the start, which tell what is live.
     migrate: Option<&'static dyn Migrate>,
-    holders: AtomicU32,
+    pub(super) holders: AtomicU32,
     nodes: NonNull<Lock<Node>>,
     /// One a CPU, guarded by the lock of the CPU's area; made on first use.
     sheaves: NonNull<UnsafeCell<Option<Sheaf>>>,
@@ -234,7 +134,7 @@ impl Record {
 
     /// # Safety
     /// The cache has no slabs and no sheaves, and nobody uses the record again.
-    unsafe fn destroy(this: NonNull<Self>, inner: &Inner) {
+    pub(super) unsafe fn destroy(this: NonNull<Self>, inner: &Inner) {
         // SAFETY: the caller's promise; the sizes are those of `create`.
         unsafe {
             let (nodes, sheaves) = (this.as_ref().nodes, this.as_ref().sheaves);
@@ -250,6 +150,11 @@ impl Record {
 
     pub(crate) fn name(&self) -> &str {
         core::str::from_utf8(&self.name[..self.name_len.into()]).unwrap_or("?")
+    }
+
+    /// Whether its handles can no longer allocate.
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Acquire)
     }
 
     pub(crate) fn migrate(&self) -> Option<&'static dyn Migrate> {
@@ -503,7 +408,7 @@ impl Record {
     }
 
     /// Slabs and objects out, all nodes together.
-    fn sums(&self, inner: &Inner) -> (u64, u64) {
+    pub(super) fn sums(&self, inner: &Inner) -> (u64, u64) {
         (0..inner.topology.nodes()).fold((0, 0), |(slabs, out), node| {
             let n = self.node(node).lock();
             (slabs + n.slabs, out + n.out)
@@ -546,171 +451,5 @@ fn unlist(n: &mut Guard<'_, Node>, slab: *mut Slab) {
         }
         n.empty -= u64::from(s.list == EMPTY);
         s.list = NOWHERE;
-    }
-}
-
-/// A cache: objects of one kind, size and alignment, in slabs that all groups share.
-///
-/// A handle: cheap to clone, usable from any thread. Dropping it leaves the cache in place;
-/// [`destroy`](Self::destroy) takes an empty one away.
-pub struct Cache {
-    pub(crate) ctl: Controller,
-    pub(crate) record: NonNull<Record>,
-}
-
-// SAFETY: a record may be used from any thread.
-unsafe impl Send for Cache {}
-// SAFETY: as above.
-unsafe impl Sync for Cache {}
-
-impl Cache {
-    pub(crate) fn record(&self) -> &Record {
-        // SAFETY: the handle holds the record.
-        unsafe { self.record.as_ref() }
-    }
-
-    /// An object owned by and charged to `group`: its slot and its owner entry. Not initialised.
-    ///
-    /// The object is aligned as the cache is, and stays until it is freed, also after the group is removed.
-    ///
-    /// # Errors
-    /// [`Error::Limit`], [`Error::NoMemory`], [`Error::GroupRemoved`]; nothing is charged then.
-    #[inline]
-    pub fn alloc(&self, group: &Group) -> Result<NonNull<u8>> {
-        self.ctl.inner().alloc_object(self.record(), group.owner_id(&self.ctl)?, None)
-    }
-
-    /// As [`alloc`](Self::alloc), for an object that will be on a list of `lru`: the lists are made first, and the
-    /// object's [`LruItem`](crate::LruItem) is initialised.
-    ///
-    /// # Errors
-    /// As [`alloc`](Self::alloc); [`Error::BadSize`] if the item does not lie inside the object.
-    pub fn alloc_lru(&self, group: &Group, lru: &ListLru) -> Result<NonNull<u8>> {
-        let end = lru.record().offset + size_of::<LruItem>();
-        if end > self.record().slot as usize {
-            return Err(Error::BadSize { size: end });
-        }
-        lru.prepare(group)?;
-        let object = self.alloc(group)?;
-        // SAFETY: the item lies inside the new object, aligned: slots are aligned to 8 and so is the offset.
-        unsafe { object.add(lru.record().offset).cast::<LruItem>().write(LruItem::new()) };
-        Ok(object)
-    }
-
-    /// As [`alloc`](Self::alloc), on `node` if it has memory, whatever the cache's policy.
-    ///
-    /// # Errors
-    /// Also [`Error::BadNode`].
-    pub fn alloc_on(&self, group: &Group, node: u8) -> Result<NonNull<u8>> {
-        self.ctl.inner().check_node(node)?;
-        self.ctl.inner().alloc_object(self.record(), group.owner_id(&self.ctl)?, Some(node))
-    }
-
-    /// An object that no group owns or pays for; on `node`, if given.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`], [`Error::BadNode`].
-    pub fn alloc_unowned(&self, node: Option<u8>) -> Result<NonNull<u8>> {
-        node.map_or(Ok(()), |node| self.ctl.inner().check_node(node))?;
-        self.ctl.inner().alloc_object(self.record(), owner::NOBODY, node)
-    }
-
-    /// Frees an object of this cache. Its owner gets the bytes back, whoever calls, on whatever thread.
-    ///
-    /// # Errors
-    /// [`Error::Foreign`], [`Error::Interior`], [`Error::WrongCache`], [`Error::DoubleFree`] (always with
-    /// [`Config::hardened`](crate::Config::hardened), else where it shows): nothing is changed then.
-    ///
-    /// # Safety
-    /// Nobody uses the object any more.
-    #[inline]
-    pub unsafe fn free(&self, object: NonNull<u8>) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.ctl.inner().free_object(object, Some(self.record())) }
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        self.record().name()
-    }
-
-    /// The controller that it belongs to.
-    pub fn controller(&self) -> &Controller {
-        &self.ctl
-    }
-
-    /// Bytes that an object is charged.
-    pub fn charge(&self) -> u64 {
-        self.record().charge
-    }
-
-    /// What it holds now. Visits every CPU's area.
-    pub fn stat(&self) -> CacheStat {
-        self.record().stat(self.ctl.inner())
-    }
-
-    /// Gives back what it holds free: sheaves into slabs, empty slabs into chunks. Returns the slabs' bytes.
-    pub fn shrink(&self) -> u64 {
-        let inner = self.ctl.inner();
-        inner.flush_cache(self.record());
-        self.record().shrink(inner)
-    }
-
-    /// Takes the cache away. Other handles to it then only fail.
-    ///
-    /// # Errors
-    /// [`Error::CacheBusy`] while it has live objects; it is as usable as before. [`Error::SizeClass`]: `malloc` uses it.
-    pub fn destroy(self) -> Result<()> {
-        let inner = self.ctl.inner();
-        let record = self.record();
-        inner.unlist_cache(record, || {
-            if inner.classes.has(record) {
-                return Err(Error::SizeClass);
-            }
-            record.destroyed.store(true, Release);
-            inner.drop_sheaves(record);
-            let (_, objects) = record.sums(inner);
-            if objects > 0 {
-                record.destroyed.store(false, Release);
-                return Err(Error::CacheBusy { objects });
-            }
-            // Only now: an object that came back a moment ago may have left an empty slab.
-            record.shrink(inner);
-            Ok(())
-        })?;
-        record.holders.fetch_sub(1, Relaxed); // the list's
-        Ok(())
-    }
-
-    /// Wraps a record for a caller who holds the caches' list, or has just made it.
-    pub(crate) fn from_record(ctl: &Controller, record: NonNull<Record>) -> Self {
-        // SAFETY: listed records are in place.
-        unsafe { record.as_ref() }.holders.fetch_add(1, Relaxed);
-        Self { ctl: ctl.clone(), record }
-    }
-
-    pub(crate) fn is_destroyed(record: &Record) -> bool {
-        record.destroyed.load(Acquire)
-    }
-}
-
-impl Clone for Cache {
-    fn clone(&self) -> Self {
-        Self::from_record(&self.ctl, self.record)
-    }
-}
-
-impl Drop for Cache {
-    fn drop(&mut self) {
-        if self.record().holders.fetch_sub(1, AcqRel) == 1 {
-            // SAFETY: the list let go of it, so it was destroyed and is empty; this was the last handle.
-            unsafe { Record::destroy(self.record, self.ctl.inner()) };
-        }
-    }
-}
-
-impl core::fmt::Debug for Cache {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Cache").field("name", &self.name()).field("stat", &self.stat()).finish()
     }
 }

@@ -3,7 +3,8 @@
 //! Four classes for each doubling from 64 bytes on, steps of 8 and 16 below: at most a fifth of a slot is
 //! unused above 32 bytes. Each class is a cache made on first use.
 
-use super::cache::{CacheConfig, Record};
+use super::cache::Record;
+use super::config::CacheConfig;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
 use crate::page::PAGE;

@@ -2,7 +2,7 @@
 //!
 //! A step that fails undoes those before it, so the caller gets an error and no byte stays charged.
 
-use super::cache::{Cache, Record};
+use super::cache::Record;
 use super::owners::Vectors;
 use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
@@ -62,7 +62,7 @@ impl Inner {
     /// An object of `record` for `owner`. `node`: instead of what the cache's policy says.
     pub(crate) fn alloc_object(&self, record: &Record, owner: u32, node: Option<u8>) -> Result<NonNull<u8>> {
         let (mut cpu, owner) = self.pay(owner, record.charge)?;
-        let object = if Cache::is_destroyed(record) {
+        let object = if record.is_destroyed() {
             Err(Error::CacheDestroyed)
         } else {
             self.take_object(&cpu, record, node)
@@ -138,7 +138,7 @@ impl Inner {
     fn put_object(&self, cpu: &Locked<'_>, record: &Record, slab: NonNull<Slab>, object: NonNull<u8>) {
         // SAFETY: the object is out, so its slab is in place; `node` is fixed and `offline` atomic.
         let local = unsafe { slab.as_ref().node == cpu.node && !slab.as_ref().offline.load(Acquire) };
-        if local && record.sheaf_capacity() > 0 && !Cache::is_destroyed(record) {
+        if local && record.sheaf_capacity() > 0 && !record.is_destroyed() {
             // SAFETY: the area of this CPU is locked.
             let sheaf = unsafe { record.sheaf(cpu.cpu) }.or_else(|| self.new_sheaf(cpu, record));
             if let Some(sheaf) = sheaf {

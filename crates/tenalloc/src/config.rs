@@ -1,6 +1,7 @@
 //! What a controller is made from.
 
 use crate::page::{Os, Source, Topology};
+use crate::reclaim::OutOfMemory;
 
 /// Configuration of a [`Controller`](crate::Controller).
 #[derive(Clone, Copy)]
@@ -9,12 +10,19 @@ pub struct Config {
     pub(crate) topology: Option<Topology>,
     pub(crate) hardened: bool,
     pub(crate) exact_charges: bool,
+    pub(crate) oom: Option<&'static dyn OutOfMemory>,
 }
 
 impl Config {
     /// The operating system's pages, the machine's topology; hardened in debug builds.
     pub const fn new() -> Self {
-        Self { source: &Os, topology: None, hardened: cfg!(debug_assertions), exact_charges: false }
+        Self {
+            source: &Os,
+            topology: None,
+            hardened: cfg!(debug_assertions),
+            exact_charges: false,
+            oom: None,
+        }
     }
 
     /// Another source of pages.
@@ -31,6 +39,11 @@ impl Config {
     /// double free is told.
     pub const fn hardened(self, on: bool) -> Self {
         Self { hardened: on, ..self }
+    }
+
+    /// Who decides when a limit was hit and reclaim did not help; without it the charge fails.
+    pub const fn out_of_memory(self, policy: &'static dyn OutOfMemory) -> Self {
+        Self { oom: Some(policy), ..self }
     }
 
     /// Charges go to the tree one by one: `current` is always exact, and every charge touches the counters of

@@ -6,9 +6,11 @@ use crate::group::owner::Owners;
 use crate::group::stock::{BATCH, SLOTS, Stock};
 use crate::group::tree::Tree;
 use crate::group::{Group, Owner};
+use crate::lru::index::Indexes;
 use crate::meta::Meta;
 use crate::page::chunk::Chunks;
 use crate::page::{PAGE, Source, Topology};
+use crate::reclaim::walk::Reclaimers;
 use crate::slab::cache::Record;
 use crate::slab::classes::Classes;
 use crate::slab::{Cache, CacheConfig, Kind};
@@ -33,6 +35,9 @@ pub(crate) struct Locked<'a> {
     area: Guard<'a, Area>,
     pub(crate) cpu: u16,
     pub(crate) node: u8,
+    /// A charge through this went above the `high` of that group, by a charge of so many bytes: see to it once the
+    /// area is unlocked.
+    pub(crate) over_high: Option<(Group, u64)>,
 }
 
 impl Deref for Locked<'_> {
@@ -70,6 +75,10 @@ pub(crate) struct Inner {
     areas: NonNull<Padded>,
     caches: Lock<CacheList>,
     pub(crate) classes: Classes,
+    pub(crate) indexes: Lock<Indexes>,
+    pub(crate) reclaimers: Reclaimers,
+    pub(crate) forced_bytes: AtomicU64,
+    pub(crate) offline_cancels: AtomicU32,
     pub(crate) slab_bytes: AtomicU64,
     pub(crate) vector_bytes: AtomicU64,
     pub(crate) large_bytes: AtomicU64,
@@ -96,7 +105,7 @@ impl Inner {
     #[inline]
     pub(crate) fn lock_cpu(&self) -> Locked<'_> {
         let (cpu, node) = self.topology.here(&self.pretended_cpu);
-        Locked { area: self.area(cpu).lock(), cpu, node }
+        Locked { area: self.area(cpu).lock(), cpu, node, over_high: None }
     }
 
     fn area(&self, cpu: u16) -> &Lock<Area> {
@@ -108,6 +117,18 @@ impl Inner {
     /// Locks the area of any CPU.
     pub(crate) fn lock_area(&self, cpu: u16) -> Guard<'_, Area> {
         self.area(cpu).lock()
+    }
+
+    /// Waits until everything that was under way on any CPU is done. An idle CPU is not waited for.
+    pub(crate) fn visit_cpus(&self) {
+        for cpu in 0..self.topology.cpus() {
+            drop(self.lock_area(cpu));
+        }
+    }
+
+    pub(crate) fn root_node(&self) -> &crate::group::tree::Node {
+        // SAFETY: set before the controller was handed out; the root is never removed.
+        unsafe { &*self.root.load(Acquire) }
     }
 
     /// Runs `look` with every CPU's area locked.
@@ -165,7 +186,7 @@ impl Inner {
     /// Takes a cache off the list if `ready` allows it, with the list locked.
     pub(crate) fn unlist_cache(&self, record: &Record, ready: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut list = self.caches.lock();
-        if Cache::is_destroyed(record) {
+        if record.is_destroyed() {
             return Err(Error::CacheDestroyed);
         }
         ready()?;
@@ -182,6 +203,18 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// A handle to the first cache, or to the one after `last`.
+    fn next_cache(&self, ctl: &Controller, last: Option<&Record>) -> Option<Cache> {
+        let list = self.caches.lock();
+        let next = match last {
+            None => list.first,
+            Some(record) if record.is_destroyed() => null_mut(),
+            // SAFETY: the list's lock is held, and the record is still on it.
+            Some(record) => unsafe { *record.next.get() },
+        };
+        Some(Cache::from_record(ctl, NonNull::new(next)?))
     }
 
     /// Calls `each` for every cache, with the list locked.
@@ -260,6 +293,10 @@ impl Controller {
                 areas,
                 caches: Lock::new(Rank::Caches, CacheList { first: null_mut() }),
                 classes: Classes::new(),
+                indexes: Lock::new(Rank::Indexes, Indexes),
+                reclaimers: Reclaimers::new(),
+                forced_bytes: AtomicU64::new(0),
+                offline_cancels: AtomicU32::new(0),
                 slab_bytes: AtomicU64::new(0),
                 vector_bytes: AtomicU64::new(0),
                 large_bytes: AtomicU64::new(0),
@@ -299,18 +336,21 @@ impl Controller {
         unsafe { self.0.as_ref() }
     }
 
+    /// A handle, from inside.
+    pub(crate) fn of(inner: &Inner) -> Self {
+        inner.refs.fetch_add(1, Relaxed);
+        Self(NonNull::from(inner))
+    }
+
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.0 == other.0
     }
 
     /// The root group: all bytes of the controller are charged to it.
     pub fn root(&self) -> Group {
-        let inner = self.inner();
-        // SAFETY: set before the controller was handed out; the root is never removed.
-        let root = unsafe { NonNull::new_unchecked(inner.root.load(Acquire)) };
-        // SAFETY: as above.
-        inner.tree.hold(unsafe { root.as_ref() });
-        Group::from_held(self, root)
+        let root = self.inner().root_node();
+        self.inner().tree.hold(root);
+        Group::from_held(self, NonNull::from(root))
     }
 
     /// A new cache.
@@ -322,9 +362,14 @@ impl Controller {
         Ok(Cache::from_record(self, record))
     }
 
-    /// Every cache, those of the size classes too, in no particular order.
-    pub fn for_each_cache(&self, mut each: impl FnMut(&Cache)) {
-        self.inner().for_each_cache(|record| each(&Cache::from_record(self, record)));
+    /// Every cache, those of the size classes too, newest first. A cache destroyed during the walk ends it early.
+    pub fn caches(&self) -> impl Iterator<Item = Cache> + '_ {
+        let mut last: Option<Cache> = None;
+        core::iter::from_fn(move || {
+            let next = self.inner().next_cache(self, last.as_ref().map(Cache::record))?;
+            last = Some(next.clone());
+            Some(next)
+        })
     }
 
     /// `size` bytes owned by and charged to `group`, aligned to `align`, from the size class that fits or, above

@@ -15,6 +15,8 @@ pub enum Error {
         /// Bytes asked of the page source.
         bytes: usize,
     },
+    /// The group or an ancestor is frozen: it may not grow.
+    Frozen,
     /// The group was removed; its handle can no longer allocate or create.
     GroupRemoved,
     /// The group still has children; remove them first.
@@ -77,13 +79,22 @@ pub enum Error {
         /// How many.
         objects: u64,
     },
+    /// The cache serves a size class of `malloc`: it stays as long as the controller.
+    SizeClass,
 }
+
+/// Bytes of a path, and children, that an error carries: with these an `Error` stays below the 128 bytes from which on
+/// it would be a burden for every function that returns one.
+const PATH: usize = 39;
+pub(crate) const CHILDREN: usize = 2;
+const _: () = assert!(size_of::<Error>() < 128);
 
 /// Which limit stopped a charge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    path: [u8; 64],
+    path: [u8; PATH],
     len: u8,
+    children: [Child; CHILDREN],
     /// The group's `max`, bytes.
     pub max: u64,
     /// The group's `current` at that moment, bytes.
@@ -93,8 +104,14 @@ pub struct Limit {
 }
 
 impl Limit {
-    pub(crate) fn new(path: &dyn fmt::Display, max: u64, current: u64, wanted: u64) -> Self {
-        struct Tail<'a>(&'a mut [u8; 64], usize);
+    pub(crate) fn new(
+        path: &dyn fmt::Display,
+        max: u64,
+        current: u64,
+        wanted: u64,
+        children: [Child; CHILDREN],
+    ) -> Self {
+        struct Tail<'a>(&'a mut [u8; PATH], usize);
         impl fmt::Write for Tail<'_> {
             fn write_str(&mut self, s: &str) -> fmt::Result {
                 for &b in s.as_bytes() {
@@ -108,19 +125,47 @@ impl Limit {
                 Ok(())
             }
         }
-        let mut buf = [0; 64];
+        let mut buf = [0; PATH];
         let mut tail = Tail(&mut buf, 0);
         let _ = fmt::Write::write_fmt(&mut tail, format_args!("{path}"));
         let len = tail.1 as u8;
-        Self { path: buf, len, max, current, wanted }
+        Self { path: buf, len, children, max, current, wanted }
     }
 
-    /// Path of the group whose limit was hit; the last 64 bytes of a longer one.
+    /// Path of the group whose limit was hit; the last 39 bytes of a longer one.
     pub fn path(&self) -> &str {
         let bytes = &self.path[..self.len as usize];
         let start =
             (0..bytes.len()).find(|&i| core::str::from_utf8(&bytes[i..]).is_ok()).unwrap_or(bytes.len());
         core::str::from_utf8(&bytes[start..]).unwrap_or("")
+    }
+
+    /// The group's children that hold most, at most two: name (its first 15 bytes) and `current`.
+    pub fn children(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.children.iter().filter(|c| c.current > 0).map(|c| (c.name(), c.current))
+    }
+}
+
+/// A child of the group whose limit was hit.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Child {
+    name: [u8; 15],
+    len: u8,
+    pub(crate) current: u64,
+}
+
+impl Child {
+    pub(crate) fn new(name: &str, current: u64) -> Self {
+        let mut child = Self { current, ..Self::default() };
+        let end =
+            (0..=name.len().min(child.name.len())).rev().find(|i| name.is_char_boundary(*i)).unwrap_or(0);
+        child.name[..end].copy_from_slice(&name.as_bytes()[..end]);
+        child.len = end as u8;
+        child
+    }
+
+    fn name(&self) -> &str {
+        core::str::from_utf8(&self.name[..self.len.into()]).unwrap_or("")
     }
 }
 
@@ -133,7 +178,11 @@ impl fmt::Debug for Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { max, current, wanted, .. } = self;
-        write!(f, "group {}: {wanted} bytes more would pass max {max} (current {current})", self.path())
+        write!(f, "group {}: {wanted} bytes more would pass max {max} (current {current})", self.path())?;
+        for (i, (name, bytes)) in self.children().enumerate() {
+            write!(f, "{} {name} {bytes}", if i == 0 { "; largest children:" } else { "," })?;
+        }
+        Ok(())
     }
 }
 
@@ -142,6 +191,7 @@ impl fmt::Display for Error {
         match self {
             Self::Limit(l) => l.fmt(f),
             Self::NoMemory { bytes } => write!(f, "the page source gave no {bytes} bytes"),
+            Self::Frozen => f.write_str("the group or an ancestor is frozen: it may not grow"),
             Self::GroupRemoved => {
                 f.write_str("the group was removed: its handle can no longer allocate or create")
             }
@@ -164,6 +214,9 @@ impl fmt::Display for Error {
             Self::WrongCache { address } => write!(f, "{address:#x} belongs to another cache"),
             Self::CacheDestroyed => f.write_str("the cache was destroyed"),
             Self::CacheBusy { objects } => write!(f, "the cache has {objects} live objects"),
+            Self::SizeClass => {
+                f.write_str("the cache serves a size class: it stays as long as the controller")
+            }
         }
     }
 }

@@ -28,7 +28,9 @@
 //! |---|---|
 //! | [`group`] | the tree, counters, owners, stocks, limits, removal |
 //! | [`slab`] | caches, slabs, owner vectors, sheaves, size classes |
+//! | [`lru`] | list_lru: LRU lists per group and node, only where used |
 //! | [`page`] | where pages come from: the system with NUMA, or a simulated source with faults |
+//! | [`reclaim`] | shrinkers, protection, reclaim, out of memory |
 //! | `meta`, `table` | memory for bookkeeping, every byte counted |
 //! | `sync` | the locks, each with its rank |
 //!
@@ -53,8 +55,10 @@ mod config;
 mod controller;
 mod error;
 pub mod group;
+pub mod lru;
 mod meta;
 pub mod page;
+pub mod reclaim;
 pub mod slab;
 mod stat;
 mod sync;
@@ -63,7 +67,11 @@ mod table;
 pub use config::Config;
 pub use controller::Controller;
 pub use error::{Error, Limit, Result};
-pub use group::{Group, OWNER_BYTES, Owner};
+pub use group::{Events, Group, OWNER_BYTES, Owner};
+pub use lru::{Isolated, ListLru, LruItem, LruStatus};
 pub use page::{PAGE, Topology};
+pub use reclaim::{
+    Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Scanned, Shrinker, Verdict,
+};
 pub use slab::{Cache, CacheConfig, CacheStat, Geometry, NodePolicy};
 pub use stat::Stat;

@@ -27,6 +27,12 @@ pub struct Stat {
     pub free_page_bytes: u64,
     /// Address space held for chunks.
     pub mapped_bytes: u64,
+    /// Bytes charged in advance and kept near CPUs: what the root's `current` is ahead of its `exact`.
+    pub stock_bytes: u64,
+    /// What `stock_bytes` can be at most.
+    pub stock_bound_bytes: u64,
+    /// Bytes ever charged past all limits, by [`Owner::charge_forced`](crate::Owner::charge_forced).
+    pub forced_bytes: u64,
     /// Groups, without the root.
     pub groups: u64,
     /// Groups removed whose record a handle still holds.
@@ -78,9 +84,15 @@ impl Controller {
         stat.owner_vector_bytes = inner.vector_bytes.load(Relaxed);
         stat.metadata_bytes = (meta as u64).saturating_sub(stat.owner_vector_bytes)
             + totals.headers as u64
+            + (inner.tree.resident() + inner.owners.resident()) as u64
             + self.fixed_bytes();
         stat.free_page_bytes = totals.dirty as u64;
         stat.mapped_bytes = totals.mapped as u64;
+        for cpu in 0..self.topology().cpus() {
+            stat.stock_bytes += inner.lock_area(cpu).stock.slots().map(|s| u64::from(s.bytes)).sum::<u64>();
+        }
+        stat.stock_bound_bytes = u64::from(self.topology().cpus()) * Self::SLACK_PER_CPU;
+        stat.forced_bytes = inner.forced_bytes.load(Relaxed);
         let (groups, nodes) = inner.tree.counts();
         let (_, forwarded) = inner.owners.counts();
         stat.groups = groups.into();

@@ -17,6 +17,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let took = start.elapsed().as_secs_f64();
     let events: u64 = program.counts.samples.iter().map(|s| s.1).sum();
     println!("{path}: {events} samples in {took:.3} s, {:.2} M/s", events as f64 / took / 1e6);
+    let file = Path::new(&path);
+    let file = if file.is_dir() { file.join("perf.data") } else { file.to_owned() };
+    if let Ok(bytes) = std::fs::read(file)
+        && bytes.starts_with(b"PERFILE2")
+    {
+        let start = Instant::now();
+        let events = tenalloc_trace::fuzzing::perf_events(&bytes)?;
+        let took = start.elapsed().as_secs_f64();
+        println!("reading alone: {took:.3} s, {:.2} M/s", events as f64 / took / 1e6);
+    }
     println!(
         "{:?}: {} CPUs, {} nodes, {:.2} s, {} caches, {} groups, {} steps, {} slots",
         program.kernel,

@@ -24,8 +24,9 @@ pub use open::{Options, Progress, open, read_script};
 pub use program::Program;
 pub use sidecar::slabinfo;
 
-/// Ways into the readers below the public interface, for the fuzz targets in `fuzz/` and nobody else.
+/// Ways into the readers below the public interface, for the fuzz targets in `fuzz/`, the tests of damaged files and
+/// `examples/counts`, and nobody else.
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::open::{formats, perf_bytes, sidecar_text};
+    pub use crate::open::{formats, perf_bytes, perf_events, sidecar_text};
 }

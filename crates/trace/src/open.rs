@@ -2,11 +2,12 @@
 
 use crate::error::Error;
 use crate::program::Program;
+use crate::read::event::{Event, Names};
 use crate::read::format::Formats;
 use crate::read::head::Head;
-use crate::read::{Recording, perf, script};
+use crate::read::{Recording, Sink, perf, script};
 use crate::resolve::stream::Resolver;
-use crate::sidecar::{Sidecar, geometry, ranges, recording, sites, slabinfo, stamps, tasks};
+use crate::sidecar::{Sidecar, functions, geometry, ranges, recording, sites, slabinfo, stamps, tasks};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -146,6 +147,25 @@ pub fn perf_bytes(bytes: &[u8], formats: Option<&str>) -> Result<Program, Error>
     run_perf(std::io::Cursor::new(bytes), len, spare, Sidecar::default(), "bytes", &mut |_| {})
 }
 
+/// Read the bytes of a `perf.data` without resolving; gives the number of its events.
+#[doc(hidden)]
+pub fn perf_events(bytes: &[u8]) -> Result<u64, Error> {
+    struct Count(u64);
+    impl Sink for Count {
+        fn event(&mut self, _: &Event, _: &Names) {
+            self.0 += 1;
+        }
+        fn symbol(&mut self, _: u64, _: &str) {}
+        fn end(&mut self, _: &Names) {}
+    }
+    let mut input = std::io::Cursor::new(bytes);
+    let head = Head::read(&mut input, bytes.len() as u64, "bytes")?;
+    input.set_position(head.data);
+    let mut count = Count(0);
+    perf::read(input, head, None, "bytes", &mut count, &mut |_| {})?;
+    Ok(count.0)
+}
+
 /// A TRACING_DATA section; gives the number of its tracepoints.
 #[doc(hidden)]
 pub fn formats(bytes: &[u8]) -> Result<usize, Error> {
@@ -164,6 +184,7 @@ pub fn sidecar_text(text: &str) -> usize {
         stamps::parse(text, "steady.txt", rows.as_deref().unwrap_or_default(), notes).is_ok(),
         rows.is_ok(),
         sites::parse(text, "callsites.tsv").is_ok(),
+        functions::parse(text, "kallsyms.tsv").is_ok(),
         geometry::Table::parse(text, "slabgeom.txt").is_ok(),
         ranges::parse(text, "srat.txt").is_ok(),
         recording::Recording::parse(text, "recording.json").is_ok_and(|r| r.ranges().is_ok()),

@@ -3,15 +3,20 @@
 //! Everything here runs with the lock of one CPU's area held; see [`super`] for why that keeps owners and nodes
 //! in place. Only a charge that meets a limit lets go of it, to collect what other CPUs hold in advance.
 
+use super::knobs::{self, Event};
 use super::stock::{BATCH, Slot};
 use super::tree::{Node, Path};
-use crate::controller::{Inner, Locked};
-use crate::error::{Error, Limit, Result};
+use super::{Group, throttle};
+use crate::controller::{Controller, Inner, Locked};
+use crate::error::{CHILDREN, Child, Error, Limit, Result};
 use crate::page::PAGE;
+use crate::reclaim::Verdict;
+use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
 
-/// Times that a charge collects the stocks of all CPUs before it gives up. Others may take what it collected.
-const RETRIES: u32 = 3;
+/// Times that a charge makes room and tries again before it gives up. Others may take what it made (Linux:
+/// MAX_RECLAIM_RETRIES).
+const RETRIES: u32 = 16;
 
 impl Inner {
     /// Charges `bytes` to the group that `owner` speaks for now and to all its ancestors. Returns that owner's
@@ -30,7 +35,8 @@ impl Inner {
 
     #[cold]
     fn charge_tree<'a>(&'a self, mut cpu: Locked<'a>, owner: u32, bytes: u64) -> Result<(Locked<'a>, u32)> {
-        for attempt in 0.. {
+        let mut tries = 0;
+        loop {
             let id = self.owners.resolve(owner);
             if cpu.stock.take(id, bytes) {
                 return Ok((cpu, id));
@@ -48,19 +54,82 @@ impl Inner {
                     if got > bytes {
                         self.keep(&mut cpu, id, got - bytes);
                     }
+                    if let Some(over) = over_high(node) {
+                        self.tree.hold(over);
+                        cpu.over_high =
+                            Some((Group::from_held(&Controller::of(self), NonNull::from(over)), got));
+                    }
                     return Ok((cpu, id));
                 }
-                Err((at, current, max)) if attempt == RETRIES => {
-                    return Err(Error::Limit(Limit::new(&Path(at), max, current, bytes)));
-                }
-                Err(_) => {
+                Err(Refused::Frozen) => return Err(Error::Frozen),
+                Err(Refused::Max { at, current, max }) => {
+                    self.tree.hold(at);
+                    let group = Group::from_held(&Controller::of(self), NonNull::from(at));
                     drop(cpu);
-                    self.drain_all();
+                    if !self.make_room(&group, bytes, tries) {
+                        let children = largest(&group);
+                        return Err(Error::Limit(Limit::new(&Path(at), max, current, bytes, children)));
+                    }
+                    tries += 1;
                     cpu = self.lock_cpu();
                 }
             }
         }
-        unreachable!("the last attempt returns")
+    }
+
+    /// Makes room below the `max` of `group`: first what CPUs hold in advance, then what shrinkers give, then what
+    /// the out-of-memory policy does. False: give up.
+    fn make_room(&self, group: &Group, bytes: u64, tries: u32) -> bool {
+        if tries == 0 {
+            self.drain_all();
+            return true;
+        }
+        if tries == 1 {
+            knobs::count(group.node(), Event::Max);
+        }
+        if tries > RETRIES || self.reclaimers.inside() {
+            return false;
+        }
+        let got = self.reclaim(group, bytes.max(BATCH));
+        let helped = got.bytes > 0 || got.freed > 0 || {
+            knobs::count(group.node(), Event::Oom);
+            self.config.oom.is_some_and(|policy| policy.out_of_memory(group, bytes) == Verdict::Retry)
+        };
+        self.drain_all();
+        helped
+    }
+
+    /// After a charge above `high`: reclaims, and if that does not help, waits in proportion to the overage.
+    #[cold]
+    pub(crate) fn throttle(&self, (group, charged): (Group, u64)) {
+        if self.reclaimers.inside() {
+            return;
+        }
+        knobs::count(group.node(), Event::High);
+        let high = group.high();
+        self.reclaim(&group, group.current().saturating_sub(high));
+        self.drain_all();
+        let delay = throttle::delay(group.current(), high, charged);
+        throttle::sleep(delay);
+    }
+
+    /// Charges `bytes` to the group of `owner` whatever its limits are.
+    pub(crate) fn charge_forced(&self, owner: u32, bytes: u64) {
+        let cpu = self.lock_cpu();
+        let id = self.owners.resolve(owner);
+        let record = self.owners.get(id);
+        // SAFETY: a current owner's node is in place while the CPU's lock is held.
+        let mut at = Some(unsafe { &*record.node.load(Acquire) });
+        while let Some(node) = at {
+            node.counter.force(bytes);
+            at = node.parent();
+        }
+        record.charged.fetch_add(bytes, Relaxed);
+        self.forced_bytes.fetch_add(bytes, Relaxed);
+        if id != owner {
+            self.owners.hand_back(owner, id, bytes);
+        }
+        drop(cpu);
     }
 
     /// What to take from the tree for a charge of `bytes`.
@@ -143,21 +212,57 @@ impl Inner {
     }
 }
 
-/// Charges `node` and its ancestors, or nobody; then returns the one that refused, its `current` and its `max`.
-fn charge_up(node: &Node, bytes: u64) -> core::result::Result<(), (&Node, u64, u64)> {
+/// Why a charge was refused.
+enum Refused<'a> {
+    Max { at: &'a Node, current: u64, max: u64 },
+    Frozen,
+}
+
+/// Charges `node` and its ancestors, or nobody.
+fn charge_up(node: &Node, bytes: u64) -> core::result::Result<(), Refused<'_>> {
     let mut at = Some(node);
     while let Some(n) = at {
-        if let Err((current, max)) = n.counter.try_charge(bytes) {
-            let mut undo = node;
-            while !core::ptr::eq(undo, n) {
-                undo.counter.uncharge(bytes);
-                undo = undo.parent().expect("the one that refused is an ancestor");
+        let refused = if n.frozen.load(Relaxed) {
+            Some(Refused::Frozen)
+        } else {
+            n.counter.try_charge(bytes).err().map(|(current, max)| Refused::Max { at: n, current, max })
+        };
+        if let Some(refused) = refused {
+            let mut undo = Some(node);
+            while let Some(u) = undo.filter(|u| !core::ptr::eq(*u, n)) {
+                u.counter.uncharge(bytes);
+                undo = u.parent();
             }
-            return Err((n, current, max));
+            return Err(refused);
         }
         at = n.parent();
     }
     Ok(())
+}
+
+/// The first group from `node` upwards that is above its `high`.
+fn over_high(node: &Node) -> Option<&Node> {
+    let mut at = Some(node);
+    while let Some(n) = at {
+        if n.knobs().is_some_and(|k| n.counter.current() > k.high.load(Relaxed)) {
+            return Some(n);
+        }
+        at = n.parent();
+    }
+    None
+}
+
+/// The children of a group that hold most, for an error message.
+fn largest(group: &Group) -> [Child; CHILDREN] {
+    let mut top = [Child::default(); CHILDREN];
+    for child in group.children() {
+        let current = child.current();
+        if let Some(at) = top.iter().position(|c| c.current < current) {
+            top[at..].rotate_right(1);
+            top[at] = Child::new(child.name(), current);
+        }
+    }
+    top
 }
 
 fn uncharge_up(node: &Node, bytes: u64) {

@@ -48,6 +48,12 @@ impl Counter {
         }
     }
 
+    /// Adds `bytes` whatever `max` is.
+    pub(crate) fn force(&self, bytes: u64) {
+        let new = self.current.fetch_add(bytes, AcqRel) + bytes;
+        self.peak.fetch_max(new, Relaxed);
+    }
+
     /// Takes `bytes` back, all of which were charged here.
     pub(crate) fn uncharge(&self, bytes: u64) {
         let before = self.current.fetch_sub(bytes, AcqRel);

@@ -1,10 +1,13 @@
 //! What users hold of a group: [`Group`], and [`Owner`], which outlives it.
 
+use super::knobs::{self, Event, Events};
 use super::tree::{Node, Path};
 use crate::controller::Controller;
 use crate::error::{Error, Result};
+use crate::reclaim::Reclaimed;
 use core::fmt;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::*;
 
 /// A memory group: a node of the tree, with cgroup v2's counters in bytes.
 ///
@@ -26,7 +29,7 @@ impl Group {
         Self { ctl: ctl.clone(), node }
     }
 
-    fn node(&self) -> &Node {
+    pub(crate) fn node(&self) -> &Node {
         // SAFETY: the handle holds the node.
         unsafe { self.node.as_ref() }
     }
@@ -136,10 +139,99 @@ impl Group {
     /// Sets `max`. A `max` below `current` stops new charges; what is live stays. Bytes that CPUs hold in
     /// advance are collected if that helps. Returns `current`.
     pub fn set_max(&self, bytes: u64) -> u64 {
+        // Without memory for them the events are not counted; the limit holds all the same.
+        let _ = self.ctl.inner().make_knobs(self.node());
         if self.node().counter.set_max(bytes) > bytes {
             self.ctl.inner().drain_all();
         }
         self.current()
+    }
+
+    /// Bytes above which charges are slowed down; [`u64::MAX`] without.
+    pub fn high(&self) -> u64 {
+        self.node().knobs().map_or(u64::MAX, |k| k.high.load(Relaxed))
+    }
+
+    /// Sets `high`: a charge above it reclaims and, if that does not help, makes its caller wait, the longer the more
+    /// it is above: the square of the overage, 10 ms to 2 s. The charge itself succeeds.
+    ///
+    /// What the group has above it already is reclaimed now, in this thread, as far as it can be.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] for the group's knobs; nothing is changed then.
+    pub fn set_high(&self, bytes: u64) -> Result<()> {
+        let inner = self.ctl.inner();
+        inner.make_knobs(self.node())?.high.store(bytes, Relaxed);
+        if self.current() > bytes {
+            // Bytes near CPUs would let charges pass unseen.
+            inner.drain_all();
+            inner.reclaim(self, self.current().saturating_sub(bytes));
+        }
+        Ok(())
+    }
+
+    /// Bytes that reclaim leaves to it while anything else can be had.
+    pub fn low(&self) -> u64 {
+        self.node().knobs().map_or(0, |k| k.low.load(Relaxed))
+    }
+
+    /// Sets `low`. A group's `low` counts as far as its ancestors' cover it.
+    ///
+    /// # Errors
+    /// As [`set_high`](Self::set_high).
+    pub fn set_low(&self, bytes: u64) -> Result<()> {
+        self.ctl.inner().make_knobs(self.node())?.low.store(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Bytes that reclaim leaves to it whatever happens.
+    pub fn min(&self) -> u64 {
+        self.node().knobs().map_or(0, |k| k.min.load(Relaxed))
+    }
+
+    /// Sets `min`. A group's `min` counts as far as its ancestors' cover it.
+    ///
+    /// # Errors
+    /// As [`set_high`](Self::set_high).
+    pub fn set_min(&self, bytes: u64) -> Result<()> {
+        self.ctl.inner().make_knobs(self.node())?.min.store(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Events of it and its descendants. Zeros until it or a descendant has a knob set.
+    pub fn events(&self) -> Events {
+        self.node().knobs().map_or(Events::default(), |k| k.events(false))
+    }
+
+    /// Events of its own.
+    pub fn events_local(&self) -> Events {
+        self.node().knobs().map_or(Events::default(), |k| k.events(true))
+    }
+
+    /// Counts it as the victim of an out-of-memory policy.
+    pub fn count_oom_victim(&self) {
+        knobs::count(self.node(), Event::OomVictim);
+    }
+
+    /// Stops the growth of it and its descendants, or allows it again: charges fail with [`Error::Frozen`], except
+    /// those that bytes kept near a CPU still cover; what is free there is collected first.
+    pub fn freeze(&self, on: bool) {
+        self.node().frozen.store(on, SeqCst);
+        if on {
+            self.ctl.inner().drain_all();
+        }
+    }
+
+    /// Reclaims from it and its descendants until their exact charge fell by `bytes`. Its own `min` and `low` do not
+    /// protect it from this; its descendants' protect them. Runs shrinkers in this thread.
+    ///
+    /// `Ok` only if that much was freed; `Err` has what was.
+    ///
+    /// # Errors
+    /// [`Reclaimed`]: less was freed.
+    pub fn reclaim(&self, bytes: u64) -> core::result::Result<Reclaimed, Reclaimed> {
+        let got = self.ctl.inner().reclaim(self, bytes);
+        if got.bytes >= bytes { Ok(got) } else { Err(got) }
     }
 
     /// The handle that objects know it by.
@@ -200,12 +292,23 @@ impl Owner {
     /// [`Error::Limit`]; nothing is charged then.
     pub fn try_charge(&self, bytes: u64) -> Result<()> {
         let inner = self.ctl.inner();
-        let (_cpu, id) = inner.charge(self.id, bytes)?;
+        let (mut cpu, id) = inner.charge(self.id, bytes)?;
+        let over = cpu.over_high.take();
         if id != self.id {
             // Forwarded: the group that pays is another, but the bytes stay this handle's to give back.
             inner.owners.hand_back(self.id, id, bytes);
         }
+        drop(cpu);
+        if let Some(over) = over {
+            inner.throttle(over);
+        }
         Ok(())
+    }
+
+    /// Charges `bytes` past all limits, for what must not fail. Counted in [`Stat`](crate::Stat); to be given back by
+    /// [`uncharge`](Self::uncharge).
+    pub fn charge_forced(&self, bytes: u64) {
+        self.ctl.inner().charge_forced(self.id, bytes);
     }
 
     /// Gives back bytes that [`try_charge`](Self::try_charge) charged, through this handle or a clone of it.

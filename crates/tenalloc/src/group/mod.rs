@@ -12,6 +12,7 @@
 //! * `owner`: the handle between objects and their group, and its forwarding after removal.
 //! * `stock`: bytes charged in advance, per CPU.
 //! * `charge`: how the three work together; every byte goes through here.
+//! * `knobs`: `high`, `low`, `min` and the events, where they are used.
 //! * `tree`: nodes, names, creation and removal.
 //! * `handle`: [`Group`] and [`Owner`], what users hold.
 //!
@@ -23,11 +24,14 @@
 pub(crate) mod charge;
 pub(crate) mod counter;
 pub(crate) mod handle;
+pub(crate) mod knobs;
 pub(crate) mod owner;
 pub(crate) mod stock;
+mod throttle;
 pub(crate) mod tree;
 
 pub use handle::{Group, Owner};
+pub use knobs::Events;
 
 /// Bytes that an object's owner entry is charged: the most that an entry of an owner vector takes.
 pub const OWNER_BYTES: u32 = 4;

@@ -193,10 +193,22 @@ impl Owners {
         }
     }
 
+    /// Whether `id` is the owner of a removed group that still has something charged.
+    pub(crate) fn is_orphan(&self, id: u32) -> bool {
+        let _s = self.state.lock();
+        let record = self.get(id);
+        record.is_forwarded() && !matches!(record.charged.load(Relaxed), 0 | FREED)
+    }
+
     /// Owners, and those of them whose group was removed.
     pub(crate) fn counts(&self) -> (u32, u32) {
         let s = self.state.lock();
         (s.live, s.forwarded)
+    }
+
+    /// Bytes of the records that are resident.
+    pub(crate) fn resident(&self) -> usize {
+        self.table.resident(self.state.lock().high)
     }
 
     /// # Safety

@@ -6,12 +6,15 @@
 use super::counter::Counter;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
+use crate::group::knobs::Knobs;
+use crate::group::owner::Owners;
+use crate::lru::index::{Indexes, Lists, chain_in, chain_out, chain_turn};
 use crate::meta::Meta;
 use crate::sync::{Guard, Lock, Rank};
 use crate::table::Table;
 use core::cell::UnsafeCell;
 use core::ptr::{NonNull, null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 
 /// Longest name of a group, bytes.
 pub(crate) const NAME_MAX: usize = 255;
@@ -29,6 +32,12 @@ pub(crate) struct Node {
     holders: AtomicU32,
     id: u32,
     links: UnsafeCell<Links>,
+    /// A ring of the group's lists; guarded by the lock of the indexes.
+    chain: UnsafeCell<*mut Lists>,
+    /// Null until the first knob is set.
+    pub(crate) knobs: AtomicPtr<Knobs>,
+    /// No growth here and below.
+    pub(crate) frozen: AtomicBool,
 }
 
 /// Guarded by the tree's lock. Ids; `NIL` ends a list.
@@ -43,10 +52,10 @@ struct Links {
 
 const NIL: u32 = u32::MAX;
 
-// 88 bytes of node, 40 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
-const _: () = assert!(core::mem::size_of::<Node>() <= 96);
+// 112 bytes of node, 40 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
+const _: () = assert!(core::mem::size_of::<Node>() <= 112);
 
-// SAFETY: `links` is touched under the tree's lock; the rest is atomic or fixed while the node lives.
+// SAFETY: `links` is touched under the tree's lock, `chain` under that of the indexes; the rest is atomic or fixed while the node lives.
 unsafe impl Sync for Node {}
 
 impl Node {
@@ -60,6 +69,11 @@ impl Node {
         unsafe {
             core::str::from_utf8_unchecked(core::slice::from_raw_parts(self.name, self.name_len.into()))
         }
+    }
+
+    pub(crate) fn knobs(&self) -> Option<&Knobs> {
+        // SAFETY: knobs live as long as their node.
+        unsafe { self.knobs.load(Acquire).as_ref() }
     }
 
     pub(crate) fn is_removed(&self) -> bool {
@@ -195,6 +209,9 @@ impl Tree {
                     hash_next: NIL,
                     children: 0,
                 }),
+                chain: UnsafeCell::new(null_mut()),
+                knobs: AtomicPtr::new(null_mut()),
+                frozen: AtomicBool::new(false),
             });
         }
         if let Some(p) = parent {
@@ -237,8 +254,12 @@ impl Tree {
         }
         self.edit(parent.id, &mut s, |l| l.children -= 1);
         s.groups -= 1;
+        // Lists first: an item's group is found through its owner.
+        let drained = inner.reparent_lists(node, parent);
         inner.owners.forward(node.owner, parent.owner);
         inner.drain_owner(node.owner);
+        // SAFETY: draining the stocks visited every CPU.
+        unsafe { inner.free_lists(drained) };
         Ok(())
     }
 
@@ -262,7 +283,9 @@ impl Tree {
         while node.holders.fetch_sub(1, AcqRel) == 1 && node.is_removed() {
             let parent = node.parent();
             inner.owners.release(node.owner);
-            // SAFETY: nobody holds the node, so nobody can read its name.
+            // SAFETY: nobody holds the node, so nobody uses its knobs or reads its name.
+            unsafe { inner.free_knobs(node) };
+            // SAFETY: as above.
             unsafe { inner.meta.free(NonNull::new_unchecked(node.name.cast_mut()), node.name_len.into()) };
             let free = s.free;
             self.edit(node.id, &mut s, |l| l.next = free);
@@ -273,6 +296,11 @@ impl Tree {
                 None => break,
             }
         }
+    }
+
+    /// Bytes of the nodes' records that are resident.
+    pub(crate) fn resident(&self) -> usize {
+        self.table.resident(self.state.lock().high)
     }
 
     /// The child of `parent` called `name`, held for the caller.
@@ -297,6 +325,32 @@ impl Tree {
             self.hold(node);
             NonNull::from(node)
         })
+    }
+
+    /// Enters lists into their group's chain.
+    pub(crate) fn chain(&self, node: &Node, lists: NonNull<Lists>, _held: &mut Guard<'_, Indexes>) {
+        // SAFETY: the lock of the indexes is held.
+        chain_in(unsafe { &mut *node.chain.get() }, lists);
+    }
+
+    /// Takes lists out of their group's chain.
+    pub(crate) fn unchain(&self, owners: &Owners, lists: NonNull<Lists>, _held: &mut Guard<'_, Indexes>) {
+        // SAFETY: lists in a chain are in place, and so is their group: it drains its chain before it goes.
+        let node = unsafe { &*owners.get(lists.as_ref().owner).node.load(Acquire) };
+        // SAFETY: the lock of the indexes is held.
+        chain_out(unsafe { &mut *node.chain.get() }, lists);
+    }
+
+    /// The lists at the head of a group's chain, which begins one further from now on.
+    pub(crate) fn turn_chain(&self, node: &Node, _held: &mut Guard<'_, Indexes>) -> Option<NonNull<Lists>> {
+        // SAFETY: the lock of the indexes is held.
+        chain_turn(unsafe { &mut *node.chain.get() })
+    }
+
+    /// The lists at the head of a group's chain.
+    pub(crate) fn first_lists(&self, node: &Node, _held: &Guard<'_, Indexes>) -> Option<NonNull<Lists>> {
+        // SAFETY: the lock of the indexes is held.
+        NonNull::new(unsafe { *node.chain.get() })
     }
 
     /// Groups (without the root), and nodes still in the table.

@@ -2,7 +2,7 @@
 //!
 //! A step that fails undoes those before it, so the caller gets an error and no byte stays charged.
 
-use super::cache::{Cache, Record};
+use super::cache::Record;
 use super::owners::Vectors;
 use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
@@ -62,7 +62,7 @@ impl Inner {
     /// An object of `record` for `owner`. `node`: instead of what the cache's policy says.
     pub(crate) fn alloc_object(&self, record: &Record, owner: u32, node: Option<u8>) -> Result<NonNull<u8>> {
         let (mut cpu, owner) = self.pay(owner, record.charge)?;
-        let object = if Cache::is_destroyed(record) {
+        let object = if record.is_destroyed() {
             Err(Error::CacheDestroyed)
         } else {
             self.take_object(&cpu, record, node)
@@ -73,7 +73,8 @@ impl Inner {
             let slab = unsafe { slab.as_ref() };
             let index = record.index_of(object.as_ptr() as usize - slab.base() as usize);
             let vectors = self.vectors(slab);
-            if slab.owners.set(index, owner, self.config.hardened, &vectors) {
+            let strict = self.config.hardened || record.migrate().is_some();
+            if slab.owners.set(index, owner, strict, &vectors) {
                 return Ok(object);
             }
             record.put_back(self, NonNull::from(slab), object.as_ptr());
@@ -82,7 +83,17 @@ impl Inner {
         if object.is_err() {
             self.pay_back(&mut cpu, owner, record.charge);
         }
+        self.see_to(cpu);
         object
+    }
+
+    /// What a charge left to do, once its area is unlocked.
+    #[inline]
+    fn see_to(&self, mut cpu: Locked<'_>) {
+        if let Some(over) = cpu.over_high.take() {
+            drop(cpu);
+            self.throttle(over);
+        }
     }
 
     /// A free object: from the sheaf if it is of the CPU's node, else from a slab.
@@ -125,9 +136,9 @@ impl Inner {
 
     /// Puts a free object away: into the sheaf if it is of the CPU's node, else into its slab.
     fn put_object(&self, cpu: &Locked<'_>, record: &Record, slab: NonNull<Slab>, object: NonNull<u8>) {
-        // SAFETY: the object is out, so its slab is in place; `node` is fixed.
-        let local = unsafe { slab.as_ref().node } == cpu.node;
-        if local && record.sheaf_capacity() > 0 && !Cache::is_destroyed(record) {
+        // SAFETY: the object is out, so its slab is in place; `node` is fixed and `offline` atomic.
+        let local = unsafe { slab.as_ref().node == cpu.node && !slab.as_ref().offline.load(Acquire) };
+        if local && record.sheaf_capacity() > 0 && !record.is_destroyed() {
             // SAFETY: the area of this CPU is locked.
             let sheaf = unsafe { record.sheaf(cpu.cpu) }.or_else(|| self.new_sheaf(cpu, record));
             if let Some(sheaf) = sheaf {
@@ -140,6 +151,43 @@ impl Inner {
             }
         }
         record.put_back(self, slab, object.as_ptr());
+    }
+
+    /// Moves the live objects of a pinned slab of `record` elsewhere, as far as its `migrate` agrees. The owner of each
+    /// goes along; what it is charged stays. Returns how many were moved.
+    pub(crate) fn migrate_slab(&self, record: &Record, slab: NonNull<Slab>) -> u64 {
+        let Some(migrate) = record.migrate() else { return 0 };
+        // SAFETY: pinned by the caller, so in place.
+        let s = unsafe { slab.as_ref() };
+        let mut moved = 0;
+        for index in 0..record.objects {
+            let Some(owner) = s.owners.get(index.into()) else { continue };
+            let to = self.take_object(&self.lock_cpu(), record, None);
+            let Ok(to) = to else { break };
+            let (Some(from), Some(to_slab)) =
+                (NonNull::new(s.object(index, record)), self.chunks.find(to.as_ptr() as usize))
+            else {
+                break;
+            };
+            // SAFETY: the new object is out, so its slab is in place.
+            let t = unsafe { to_slab.as_ref() };
+            let to_index = record.index_of(to.as_ptr() as usize - t.base() as usize);
+            // The owner first: the program may free the new object as soon as it knows of it.
+            let known = t.owners.set(to_index, owner, true, &self.vectors(t));
+            // SAFETY: `from` was live a moment ago and its memory stays readable; `to` is nobody's yet.
+            if known && unsafe { migrate.migrate(from, to) } {
+                if s.owners.take(index.into()).is_some() {
+                    record.put_back(self, slab, from.as_ptr());
+                }
+                moved += 1;
+            } else {
+                if known {
+                    t.owners.take(to_index);
+                }
+                record.put_back(self, to_slab, to.as_ptr());
+            }
+        }
+        moved
     }
 
     /// Returns a sheaf's objects to their slabs until `keep` are left.
@@ -196,8 +244,10 @@ impl Inner {
         let mut cpu = self.lock_cpu();
         match record {
             Some(record) => {
+                // Read first: once its last object is back the cache may be destroyed by another thread.
+                let charge = record.charge;
                 self.put_object(&cpu, record, slab, object);
-                self.pay_back(&mut cpu, owner, record.charge);
+                self.pay_back(&mut cpu, owner, charge);
             }
             None => {
                 let bytes = s.bytes() as u64;
@@ -235,6 +285,7 @@ impl Inner {
             self.pay_back(&mut cpu, owner, bytes + u64::from(OWNER_BYTES));
             return Err(Error::NoMemory { bytes: pages * PAGE });
         };
+        self.see_to(cpu);
         self.large_bytes.fetch_add(bytes, Relaxed);
         self.large_objects.fetch_add(1, Relaxed);
         // SAFETY: just made and ours.

@@ -6,8 +6,11 @@
 //! | rank | guards | why here |
 //! |---|---|---|
 //! | [`Rank::Tree`] | group tree: create, remove, look up | removal visits every CPU below it |
+//! | [`Rank::Indexes`] | which lists there are | a drained list waits for every CPU below it |
 //! | [`Rank::Caches`] | the table of caches | a walk over caches visits CPUs and nodes below it |
 //! | [`Rank::Cpu`] | one CPU's stock and sheaves | refills reach partial slabs and owners below it |
+//! | [`Rank::List`] | one list of one group on one node; the child's when two are held | found under the CPU's lock |
+//! | [`Rank::ParentList`] | the list that a removed group's is drained into | below the child's |
 //! | [`Rank::Owners`] | free and forwarded owners | taken when the last object of a removed group dies |
 //! | [`Rank::Partial`] | one cache's slabs on one node | an empty slab goes back to its chunk below it |
 //! | [`Rank::Chunk`] | the page runs of all chunks | the last thing above metadata |
@@ -21,6 +24,7 @@
 mod futex;
 mod rank;
 
+pub(crate) use futex::Futex;
 pub(crate) use rank::Rank;
 
 use core::cell::UnsafeCell;
@@ -50,9 +54,14 @@ impl<T> Lock<T> {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        rank::acquire(self.rank, core::ptr::from_ref(self) as usize);
+        self.lock_as(self.rank)
+    }
+
+    /// Locks as if the lock had another rank: for the second of two locks of one kind.
+    pub(crate) fn lock_as(&self, rank: Rank) -> Guard<'_, T> {
+        rank::acquire(rank, core::ptr::from_ref(self) as usize);
         self.raw.lock();
-        Guard { lock: self }
+        Guard { lock: self, rank }
     }
 
     /// Unlocks for a guard that was forgotten.
@@ -60,7 +69,7 @@ impl<T> Lock<T> {
     /// # Safety
     /// This thread locked it, forgot the guard, and has no reference to the value left.
     pub(crate) unsafe fn force_unlock(&self) {
-        drop(Guard { lock: self });
+        drop(Guard { lock: self, rank: self.rank });
     }
 
     /// The value of a lock whose guard was forgotten.
@@ -76,6 +85,7 @@ impl<T> Lock<T> {
 /// Holds a [`Lock`] until dropped.
 pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    rank: Rank,
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -96,7 +106,7 @@ impl<T> DerefMut for Guard<'_, T> {
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         self.lock.raw.unlock();
-        rank::release(self.lock.rank, core::ptr::from_ref(self.lock) as usize);
+        rank::release(self.rank);
     }
 }
 

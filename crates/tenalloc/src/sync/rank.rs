@@ -11,9 +11,12 @@ pub(crate) enum Rank {
     Chunk = 1,
     Partial = 2,
     Owners = 3,
-    Cpu = 4,
-    Caches = 5,
-    Tree = 6,
+    ParentList = 4,
+    List = 5,
+    Cpu = 6,
+    Caches = 7,
+    Indexes = 8,
+    Tree = 9,
 }
 
 #[cfg(not(debug_assertions))]
@@ -21,7 +24,7 @@ pub(crate) enum Rank {
 pub(super) fn acquire(_: Rank, _: usize) {}
 #[cfg(not(debug_assertions))]
 #[inline(always)]
-pub(super) fn release(_: Rank, _: usize) {}
+pub(super) fn release(_: Rank) {}
 
 #[cfg(debug_assertions)]
 pub(super) use checked::{acquire, release};
@@ -29,20 +32,27 @@ pub(super) use checked::{acquire, release};
 #[cfg(debug_assertions)]
 mod checked {
     use super::Rank;
-    use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
     struct Thread {
         id: AtomicUsize,
-        /// 8 bits a rank: how many locks of it the thread holds.
+        /// A bit a rank.
         held: AtomicU64,
+        /// How many `Cpu` locks are held: the only ones of which several go together.
+        cpus: AtomicU64,
         /// Address of the last `Cpu` lock taken: several go together only in rising order.
         cpu: AtomicUsize,
     }
 
     const SLOTS: usize = 4096;
-    static THREADS: [Thread; SLOTS] =
-        [const { Thread { id: AtomicUsize::new(0), held: AtomicU64::new(0), cpu: AtomicUsize::new(0) } };
-            SLOTS];
+    static THREADS: [Thread; SLOTS] = [const {
+        Thread {
+            id: AtomicUsize::new(0),
+            held: AtomicU64::new(0),
+            cpus: AtomicU64::new(0),
+            cpu: AtomicUsize::new(0),
+        }
+    }; SLOTS];
 
     /// The slot of this thread; a dead thread's slot holds no locks, so its id may be taken over.
     fn me() -> Option<&'static Thread> {
@@ -51,42 +61,32 @@ mod checked {
         let start = (id >> 12).wrapping_mul(0x9e37_79b9) % SLOTS;
         for i in 0..64 {
             let t = &THREADS[(start + i) % SLOTS];
-            let seen = t.id.load(Ordering::Relaxed);
-            if seen == id
-                || seen == 0 && t.id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            {
+            let seen = t.id.load(Relaxed);
+            if seen == id || seen == 0 && t.id.compare_exchange(0, id, Relaxed, Relaxed).is_ok() {
                 return Some(t);
             }
         }
         None // a crowded table checks nothing rather than something false
     }
 
-    fn count(held: u64, rank: Rank) -> u64 {
-        held >> (8 * rank as u32) & 0xff
-    }
-
     pub(crate) fn acquire(rank: Rank, address: usize) {
         let Some(t) = me() else { return };
-        let held = t.held.load(Ordering::Relaxed);
-        let below = held & (1u64 << (8 * (rank as u32 + 1))).wrapping_sub(1);
-        let rising_cpu = rank == Rank::Cpu
-            && below == held & 0xff << (8 * rank as u32)
-            && address > t.cpu.load(Ordering::Relaxed);
-        assert!(
-            below == 0 || rising_cpu,
-            "lock order: {rank:?} taken while holding {held:#x} (8 bits a rank)"
-        );
+        let (held, bit) = (t.held.load(Relaxed), 1u64 << rank as u32);
+        let not_above = held & (bit << 1).wrapping_sub(1);
+        let rising_cpu = rank == Rank::Cpu && not_above == bit && address > t.cpu.load(Relaxed);
+        assert!(not_above == 0 || rising_cpu, "lock order: {rank:?} taken while holding ranks {held:#b}");
         if rank == Rank::Cpu {
-            t.cpu.store(address, Ordering::Relaxed);
+            t.cpu.store(address, Relaxed);
+            t.cpus.fetch_add(1, Relaxed);
         }
-        t.held.store(held + (1 << (8 * rank as u32)), Ordering::Relaxed);
+        t.held.store(held | bit, Relaxed);
     }
 
-    pub(crate) fn release(rank: Rank, _: usize) {
+    pub(crate) fn release(rank: Rank) {
         let Some(t) = me() else { return };
-        let held = t.held.load(Ordering::Relaxed);
-        if count(held, rank) > 0 {
-            t.held.store(held - (1 << (8 * rank as u32)), Ordering::Relaxed);
+        if rank == Rank::Cpu && t.cpus.fetch_sub(1, Relaxed) > 1 {
+            return;
         }
+        t.held.fetch_and(!(1 << rank as u32), Relaxed);
     }
 }

@@ -1,8 +1,14 @@
 //! File formats: from bytes or text to [`event::Event`]s in time order. Nothing here knows of cgroups.
 //!
-//! * [`perf`] walks a `perf.data` (its [`head`] first), takes samples apart ([`sample`], [`layout`], [`format`]) and
+//! * [`perf`] walks a `perf.data` (its [`head`] first), takes samples apart ([`plan`], [`sample`],
+//!   [`layout`], [`format`]) and
 //!   puts them in [`order`].
 //! * [`script`] reads what `perf script` prints.
+//!
+//! The types and the attribute parser are those of `linux-perf-data`; the walk over the records is ours, because its
+//! iterator gives 1.3 M samples/s of churn300 before anything is done with them, where ours resolves 3.6 to 4.7 M/s. It
+//! also ends at the first fault of a cut file and believes the sizes it reads; that both see the same samples, byte for
+//! byte, a test holds (`same`).
 
 pub(crate) mod bytes;
 pub(crate) mod event;
@@ -11,6 +17,9 @@ pub(crate) mod head;
 pub(crate) mod layout;
 pub(crate) mod order;
 pub(crate) mod perf;
+pub(crate) mod plan;
+#[cfg(test)]
+mod same;
 pub(crate) mod sample;
 pub(crate) mod script;
 pub(crate) mod unzip;
@@ -43,6 +52,9 @@ pub(crate) struct Recording {
     pub(crate) tells_accounted: bool,
     /// What the user should know.
     pub(crate) notes: Vec<String>,
+    /// Every sample as it was taken apart, in the order of the file.
+    #[cfg(test)]
+    pub(crate) seen: Vec<same::Seen>,
 }
 
 impl Recording {
@@ -62,4 +74,6 @@ pub(crate) trait Sink {
     fn event(&mut self, event: &Event, names: &Names);
     /// The symbol of a call site, before the first event that has it; only from texts.
     fn symbol(&mut self, site: u64, symbol: &str);
+    /// There was no further event.
+    fn end(&mut self, names: &Names);
 }

@@ -7,13 +7,11 @@ use super::bytes;
 use super::event::{Event, Kind, Names};
 use super::format::Formats;
 use super::head::{Attribute, Head, Machine};
-use super::layout::Layout;
 use super::order::Order;
-use super::sample::Places;
+use super::plan::Plans;
 use super::unzip::{Fault, Unzip};
 use super::{Recording, Sink};
 use crate::error::Error;
-use hashbrown::HashMap;
 use linux_perf_data::linux_perf_event_reader::RecordType;
 use linux_perf_data::{Feature, UserRecordType};
 use std::io::{ErrorKind, Read};
@@ -21,24 +19,14 @@ use std::io::{ErrorKind, Read};
 /// Progress is told each time this many bytes were read.
 const STEP: u64 = 1 << 20;
 
-/// What to do with the samples of one event.
-struct Plan {
-    sample: u16,
-    layout: Option<Layout>,
-    places: Places,
-}
-
 /// Reads the records of one file.
 pub(crate) struct Perf<'a> {
     file: &'a str,
     attributes: Vec<Attribute>,
     formats: Option<Formats>,
     machine: Machine,
-    /// One per attribute, made at the first sample: in a pipe, attributes come as records.
-    plans: Vec<Option<Plan>>,
-    by_id: HashMap<u64, usize>,
-    id_at: Option<usize>,
-    planned: bool,
+    /// Made at the first sample: in a pipe, attributes come as records.
+    plans: Option<Plans>,
     names: Names,
     order: Order,
     recording: Recording,
@@ -88,10 +76,7 @@ pub(crate) fn read<R: Read>(
         attributes: head.attributes,
         formats: head.formats.or(spare),
         machine: head.machine,
-        plans: Vec::new(),
-        by_id: HashMap::new(),
-        id_at: None,
-        planned: false,
+        plans: None,
         names: Names::default(),
         order: Order::default(),
         recording: Recording { tells_interrupts: true, tells_accounted: true, ..Recording::default() },
@@ -204,7 +189,7 @@ impl Perf<'_> {
         }
         if formats {
             self.formats = Some(Formats::parse(&data, self.file, at)?);
-            self.planned = false;
+            self.plans = None;
         }
         Ok(len)
     }
@@ -226,7 +211,7 @@ impl Perf<'_> {
                     let ids = body.get(size..).unwrap_or_default();
                     attribute.ids = ids.chunks_exact(8).filter_map(|b| bytes::u64(b, 0)).collect();
                     self.attributes.push(attribute);
-                    self.planned = false;
+                    self.plans = None;
                 }
                 Some(UserRecordType::PERF_HEADER_FEATURE) => {
                     let feature = bytes::u64(body, 0).and_then(|f| u32::try_from(f).ok());
@@ -242,15 +227,16 @@ impl Perf<'_> {
 
     #[inline]
     fn sample(&mut self, body: &[u8], at: u64, sink: &mut dyn Sink) -> Result<(), Stop> {
-        if !self.planned {
-            self.plan(at)?;
-        }
-        self.samples += 1;
-        let index = match self.id_at {
-            Some(id_at) => bytes::u64(body, id_at).and_then(|id| self.by_id.get(&id).copied()),
-            None => Some(0),
+        let plans = match &self.plans {
+            Some(plans) => plans,
+            None => {
+                let made =
+                    Plans::new(&self.attributes, self.formats.as_ref(), self.file, at, &mut self.recording)?;
+                self.plans.insert(made)
+            }
         };
-        let Some(Some(plan)) = index.and_then(|i| self.plans.get(i)) else {
+        self.samples += 1;
+        let Some(plan) = plans.of(body) else {
             self.foreign += 1;
             return Ok(());
         };
@@ -258,6 +244,8 @@ impl Perf<'_> {
             self.bad += 1;
             return Ok(());
         };
+        #[cfg(test)]
+        self.recording.seen.push((s.time, s.cpu, s.tid, usize::from(plan.sample), s.raw.to_vec()));
         let (interrupt, kind) = match &plan.layout {
             None => (false, Kind::Other),
             Some(layout) => match layout.decode(s.raw, &mut self.names) {
@@ -278,67 +266,6 @@ impl Perf<'_> {
         Ok(())
     }
 
-    /// Work out what to do with the samples of each attribute.
-    fn plan(&mut self, at: u64) -> Result<(), Error> {
-        let Some(formats) = &self.formats else {
-            let what = "samples come before the tracepoint formats (TRACING_DATA)";
-            return Err(Error::at(self.file, at, what, "record tracepoints with `perf record`, as root"));
-        };
-        self.plans.clear();
-        self.by_id.clear();
-        let mut slab = false;
-        let mut id_at = None;
-        for (i, attribute) in self.attributes.iter().enumerate() {
-            self.by_id.extend(attribute.ids.iter().map(|&id| (id, i)));
-            let format = attribute.tracepoint.and_then(|id| formats.by_id(id));
-            let layout = match format {
-                Some(f) => Some(Layout::new(f).map_err(|what| {
-                    let help = "the kernel's tracepoint is unlike those of 5.10 to 6.18; please report this";
-                    Error::at(self.file, at, what, help)
-                })?),
-                None => None,
-            };
-            let needed = layout.as_ref().is_some_and(Layout::is_slab);
-            slab |= needed;
-            self.recording.tells_accounted &= !layout.as_ref().is_some_and(Layout::hides_accounted);
-            let name = format.map_or_else(|| format!("event {i}"), |f| f.name.clone());
-            match attribute.places {
-                None if needed => {
-                    let what =
-                        format!("samples of {name} lack the task, the time or the tracepoint's record");
-                    let help =
-                        "record with plain `perf record -e`, without --no-samples, or use `tenalloc record`";
-                    return Err(Error::at(self.file, at, what, help));
-                }
-                None => self.plans.push(None),
-                Some(places) => {
-                    if self.attributes.len() > 1 {
-                        if places.id.is_none() || id_at.is_some_and(|x| Some(x) != places.id) {
-                            let what = "samples of several events do not tell which event they are of";
-                            return Err(Error::at(self.file, at, what, "record with `tenalloc record`"));
-                        }
-                        id_at = places.id;
-                    }
-                    let sample = self.recording.event(&name);
-                    self.plans.push(Some(Plan { sample, layout, places }));
-                }
-            }
-        }
-        if !slab {
-            let have: Vec<_> = formats.events.iter().map(|f| f.name.as_str()).collect();
-            let what = format!("no slab events were recorded (only: {})", have.join(", "));
-            return Err(Error::at(
-                self.file,
-                at,
-                what,
-                "record with -e kmem:kmalloc and the others, or `tenalloc record`",
-            ));
-        }
-        self.id_at = id_at;
-        self.planned = true;
-        Ok(())
-    }
-
     fn finish(
         mut self,
         broken: Option<(u64, String)>,
@@ -347,6 +274,7 @@ impl Perf<'_> {
     ) -> Result<Recording, Error> {
         let names = &self.names;
         self.order.finish(&mut |e| sink.event(e, names));
+        sink.end(names);
         let mut r = self.recording;
         if self.samples == 0 {
             let (at, why) = broken.unwrap_or((cut.unwrap_or(0), "the file has no samples".into()));

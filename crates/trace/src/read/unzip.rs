@@ -9,6 +9,9 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer};
 /// Room for what one step gives and for one record (at most 64 KiB) that the step before left incomplete.
 const ROOM: usize = 1 << 20;
 
+/// Takes a record's type and body.
+type Take<'a, E> = dyn FnMut(u32, &[u8]) -> Result<(), E> + 'a;
+
 /// The state of the stream.
 #[derive(Default)]
 pub(crate) struct Unzip {
@@ -32,11 +35,7 @@ impl Unzip {
     }
 
     /// Unpack `data` and give each record's type and body to `take`.
-    pub(crate) fn feed<E>(
-        &mut self,
-        data: &[u8],
-        take: &mut dyn FnMut(u32, &[u8]) -> Result<(), E>,
-    ) -> Result<(), Fault<E>> {
+    pub(crate) fn feed<E>(&mut self, data: &[u8], take: &mut Take<'_, E>) -> Result<(), Fault<E>> {
         if self.buf.is_empty() {
             self.buf.resize(ROOM, 0);
         }
@@ -68,7 +67,7 @@ impl Unzip {
 }
 
 /// Hand over the complete records of `buf`; gives the bytes they took.
-fn records<E>(buf: &[u8], take: &mut dyn FnMut(u32, &[u8]) -> Result<(), E>) -> Result<usize, Fault<E>> {
+fn records<E>(buf: &[u8], take: &mut Take<'_, E>) -> Result<usize, Fault<E>> {
     let mut at = 0;
     while let (Some(kind), Some(size)) = (bytes::u32(buf, at), bytes::u16(buf, at + 6)) {
         if size < 8 {

@@ -1,0 +1,31 @@
+//! Getting memory back: shrinkers, protection, reclaim, out of memory.
+//!
+//! ```text
+//!   charge above max ─► reclaim(subtree that hit it) ─► retry ─► out-of-memory policy ─► error
+//!                          │  groups with lists, by size above their protection
+//!                          └─► lists of a group ─► shrinker: how many, scan so many
+//! ```
+//!
+//! * `shrinker`: [`Shrinker`], and the arithmetic of one list: pressure is carried in 1/65,536 of an object, so
+//!   that the smallest list is reached too. (Linux rounds down and drops the rest: with two seeks a list of less
+//!   than 131,072 objects is never scanned at the default priority.)
+//! * `protect`: what `min` and `low` leave to each group.
+//! * `walk`: a pass over a subtree.
+//! * `offline`: taking a chunk or a node out of use.
+//! * `holders`: which objects removed groups left behind.
+//! * `oom`: who decides when nothing helps.
+//!
+//! All of it runs in the thread that asks, with no lock held: shrinkers and policies may allocate and free.
+
+mod holders;
+mod offline;
+pub(crate) mod oom;
+mod protect;
+mod shrinker;
+pub(crate) mod walk;
+
+pub use holders::Orphan;
+pub use offline::{Migrate, OfflineError, Pin, Range};
+pub use oom::{OutOfMemory, Verdict};
+pub use shrinker::{Scanned, Shrinker};
+pub use walk::Reclaimed;

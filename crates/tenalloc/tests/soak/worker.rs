@@ -52,11 +52,12 @@ impl Worker {
         Self { me, random, objects, accounts, numbers, done: [0; KINDS] }
     }
 
-    /// A living group, as far as is known.
+    /// A living group, as far as is known; mostly one of the newest, so that both threads are at the same one.
     fn pick(&mut self, world: &World) -> (usize, Group) {
         let places = world.places.lock().unwrap();
         loop {
-            let at = self.random.below(places.len());
+            let newest = if self.random.below(4) > 0 { places.len().min(4) } else { places.len() };
+            let at = places.len() - 1 - self.random.below(newest);
             if !places[at].removed {
                 return (at, places[at].group.clone());
             }
@@ -182,7 +183,10 @@ impl Worker {
 
     fn toggle(&mut self, world: &World) {
         if !self.objects.is_empty() {
-            let at = self.random.below(self.objects.len());
+            // Mostly a new one, whose group may just be going.
+            let newest =
+                if self.random.below(4) > 0 { self.objects.len().min(8) } else { self.objects.len() };
+            let at = self.objects.len() - 1 - self.random.below(newest);
             self.toggle_at(world, at);
         }
     }

@@ -82,6 +82,9 @@ pub(crate) enum Colour {
     Never,
 }
 
+/// Cells below which a width is taken for a mistake.
+const NARROWEST: usize = 40;
+
 /// Colours and width for a table that goes to `path`.
 pub(crate) fn style(path: &Path, colour: Colour) -> Style {
     let terminal = is_stdout(path) && io::stdout().is_terminal();
@@ -91,7 +94,7 @@ pub(crate) fn style(path: &Path, colour: Colour) -> Style {
         Colour::Always => true,
         Colour::Never => false,
     };
-    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).filter(|c| *c >= NARROWEST);
     let width = if terminal { terminal_width() } else { None };
     Style { colour, width: width.or(columns).unwrap_or(if terminal { 80 } else { 100 }) }
 }

@@ -50,7 +50,7 @@ fn size(text: &str) -> Result<u64, String> {
         "k" => 10,
         "m" => 20,
         "g" => 30,
-        unit => return Err(format!("unknown unit {unit:?}: use K, M or G")),
+        _ => return Err(format!("unknown unit {:?}: use K, M or G", &text[digits.len()..])),
     };
     let number: u64 = digits.parse().map_err(|_| format!("{digits:?} is not a whole number"))?;
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut failed = false;
     for verdict in check::run(&conditions, &report).map_err(|e| Failure::new(2, e))? {
         if verdict.failed {
-            output::say(format_args!("failed: {verdict}"));
+            output::say(&verdict);
             failed = true;
         }
     }
@@ -107,6 +107,9 @@ fn inputs(args: &Args) -> Result<(), Failure> {
             args.path.display()
         );
         return Err(Failure::new(2, text));
+    }
+    if let Some(file) = args.formats.as_ref().filter(|file| !file.is_file()) {
+        return Err(Failure::new(2, format!("--formats: there is no file {}", file.display())));
     }
     match &args.sidecar {
         Some(folder) if !folder.is_dir() => {

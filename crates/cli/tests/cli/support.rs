@@ -73,10 +73,10 @@ pub(crate) fn unprivileged(binary: &Path) -> Option<Command> {
     if !rustix::process::geteuid().is_root() {
         return Some(Command::new(binary));
     }
-    let mut command = Command::new("setpriv");
+    let mut command = Command::new("/usr/bin/setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
     // setpriv may be missing, or not allowed to.
-    let works = Command::new("setpriv")
+    let works = Command::new("/usr/bin/setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", "true"])
         .stderr(Stdio::null())
         .status();

@@ -21,11 +21,9 @@ where
 {
     // Not the name of the temporary file, which `tempfile` puts behind what the system said.
     let place = |e: io::Error| {
-        let said = match e.raw_os_error().or_else(|| system_error(&e)) {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => e,
-        };
-        io::Error::new(said.kind(), format!("cannot write {}: {said}", path.display()))
+        let text = e.to_string();
+        let said = text.split(" at path ").next().unwrap_or(&text);
+        io::Error::new(e.kind(), format!("cannot write {}: {said}", path.display()))
     };
     let old = match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => return Err(place(io::ErrorKind::IsADirectory.into())),
@@ -59,18 +57,6 @@ where
     file.as_file().sync_all().map_err(place)?;
     file.persist(&target).map_err(|e| place(e.error))?;
     Ok(())
-}
-
-/// What the system said, behind whatever was put around it.
-fn system_error(error: &io::Error) -> Option<i32> {
-    let mut at: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|e| e as _);
-    while let Some(e) = at {
-        match e.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-            Some(code) => return Some(code),
-            None => at = e.source(),
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     // What can be told before the work is told before the work.
     let designs = designs(&args.design)?;
-    let conditions = conditions(&args.fail_if)?;
+    let conditions = conditions(&args.fail_if, &designs)?;
     inputs(args)?;
     [Some(&args.output), args.html.as_ref()]
         .into_iter()
@@ -146,9 +146,17 @@ fn designs(text: &str) -> Result<Vec<&str>, Failure> {
     }
 }
 
-fn conditions(texts: &[String]) -> Result<Vec<check::Condition>, Failure> {
+fn conditions(texts: &[String], designs: &[&str]) -> Result<Vec<check::Condition>, Failure> {
     let parsed: Result<Vec<_>, _> = texts.iter().map(|text| check::parse(text)).collect();
-    Ok(parsed.map_err(|e| Failure::new(2, format!("--fail-if: {e}")))?.concat())
+    let conditions = parsed.map_err(|e| Failure::new(2, format!("--fail-if: {e}")))?.concat();
+    for condition in &conditions {
+        if let Some(name) = condition.design.as_deref().filter(|name| !designs.contains(name)) {
+            let (text, known) = (&condition.text, designs.join(", "));
+            let text = format!("--fail-if: `{text}`: design `{name}` is not replayed; there are: {known}");
+            return Err(Failure::new(2, text));
+        }
+    }
+    Ok(conditions)
 }
 
 fn read(args: &Args) -> Result<Program, Failure> {

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(args),
     };
     result.unwrap_or_else(|failure| {
-        eprintln!("tenalloc: {}", failure.text);
+        output::say(failure.text);
         ExitCode::from(failure.code)
     })
 }

@@ -40,7 +40,8 @@ pub fn run(groups: usize) -> Result<Outcome, Error> {
         Figure::new("making one", made, "ns").within(1000.0),
         Figure::new("looking one up by its path", found, "ns"),
         Figure::new("looking one up and removing it", removed, "ns"),
-        Figure::new("groups and owners left", (ctl.stat().groups + ctl.stat().orphans) as f64, "").within(0.0),
+        Figure::new("groups and owners left", (ctl.stat().groups + ctl.stat().orphans) as f64, "")
+            .within(0.0),
     ];
     outcome.linux = vec![
         "6.12 measured: 24,190 B of slab and 4,729 B of per-CPU memory a cgroup on 2 nodes".into(),

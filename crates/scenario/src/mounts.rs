@@ -89,7 +89,8 @@ pub fn run(groups: usize, mounts: usize, nodes: u8) -> Result<Outcome, Error> {
         Figure::new("lists, indexes and shrinker state, all mounts used", used, "B"),
         Figure::new("  of it per (group × mount)", used / (groups.max(1) * mounts.max(1)) as f64, "B"),
         // The pressure that each list carries, 8 bytes, is all there is beside the lists.
-        Figure::new("  of it shrinker state", shrinker_state(&lists, objects.len(), nodes), "B").within(4.0 * 1048576.0),
+        Figure::new("  of it shrinker state", shrinker_state(&lists, objects.len(), nodes), "B")
+            .within(4.0 * 1048576.0),
         Figure::new("metadata that mounts added, by the statistics", with_mounts - with_groups, "B"),
         Figure::new("lists and indexes after all groups were removed", after, "B"),
         Figure::new("a mount", mount_ns, "ns"),

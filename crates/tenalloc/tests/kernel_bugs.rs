@@ -2,7 +2,7 @@
 //!
 //! | number | about | here |
 //! |---|---|---|
-//! | 30 | reparent, del and walk at once | see tests/lists.rs `reparent_del_and_walk_race` |
+//! | 30 | reparent, del and walk at once | see tests/lists.rs `reparent_del_and_walk_race`; closer together: `t30_del_meets_the_drain`; loom: lru/models.rs |
 //! | 31 | add after the dead mark | see tests/lists.rs `items_of_a_removed_group_are_its_parents`; and `t31_pressure_finds_what_came_late` |
 //! | 32 | a walk that only retries | see tests/lists.rs `retry_alone_ends_with_the_budget` |
 //! | 33 | add without lists | see tests/lists.rs `an_unprepared_group_is_no_trap` |
@@ -22,8 +22,73 @@ mod common;
 mod kernel_common;
 use common::{Random, free, lean, machine};
 use kernel_common::{Pool, Sent, add, del};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use tenalloc::{CacheConfig, Config, Controller, Group, ListLru, LruStatus, Scanned, Shrinker};
+
+/// A group with lists in many families is removed while another thread deletes from all of them: a `del` that comes
+/// between a list's drain and its end finds the item where it is. (With the list taken out of the index first, as in
+/// Linux 6.13 to 7.1, a few hundred rounds are enough to see a list whose number is wrong.)
+#[test]
+fn t30_del_meets_the_drain() {
+    const FAMILIES: usize = 12;
+    const EACH: usize = 4;
+    let ctl = Controller::new(Config::new()).unwrap();
+    let pools: Vec<_> = (0..FAMILIES).map(|_| Pool::new(&ctl, 64)).collect();
+    let p = ctl.root().create("p").unwrap();
+    let going = Mutex::new(None::<Group>);
+    let (round, gone) = (AtomicU64::new(0), AtomicU64::new(0));
+    let rounds = 3000;
+    // Both must be running to meet, so they spin, but not for ever on a machine that has no CPU for them.
+    let wait = |what: &AtomicU64, until: u64| {
+        for spins in 0u32.. {
+            if what.load(Acquire) >= until {
+                break;
+            }
+            if spins < 5000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+    };
+    /// Lets the other thread go on when this one fails.
+    struct Free<'a>(&'a AtomicU64);
+    impl Drop for Free<'_> {
+        fn drop(&mut self) {
+            self.0.store(u64::MAX, Release);
+        }
+    }
+    std::thread::scope(|s| {
+        let _free = Free(&round);
+        s.spawn(|| {
+            let _free = Free(&gone);
+            for r in 1..=rounds {
+                wait(&round, r);
+                let Some(group) = going.lock().unwrap().take() else { return };
+                group.remove().unwrap();
+                gone.store(r, Release);
+            }
+        });
+        for r in 1..=rounds {
+            let g = p.create("g").unwrap();
+            let objects: Vec<Vec<_>> =
+                pools.iter().map(|pool| (0..EACH).map(|_| pool.make(&g).unwrap()).collect()).collect();
+            *going.lock().unwrap() = Some(g);
+            round.store(r, Release);
+            for i in 1..EACH {
+                for (pool, objects) in pools.iter().zip(&objects) {
+                    assert!(del(&pool.lru, objects[i]), "it is on some list");
+                }
+            }
+            wait(&gone, r);
+            for (pool, objects) in pools.iter().zip(&objects) {
+                let on = |g: &Group| (0..ctl.topology().nodes()).map(|n| pool.lru.count(g, n)).sum::<u64>();
+                assert_eq!((on(&p), on(&ctl.root()), pool.lru.groups()), (1, 0, 1), "round {r}");
+                objects[1..].iter().for_each(|o| free(&ctl, *o));
+                pool.drop(objects[0]);
+            }
+            assert_eq!(p.exact(), 0);
+        }
+    });
+    assert_eq!(ctl.stat().orphans, 0);
+}
 
 /// What is added for a removed group is on its nearest living ancestor's list, and pressure on that one gets it.
 #[test]

@@ -18,9 +18,13 @@
 //!
 //! Several CPUs' locks may be held together in rising order of the CPU (an exact reading does so).
 //!
-//! [`atomic`] is the single switch between `core` and `loom` for the two lock-free protocols,
-//! `group::counter` and `slab::owners`.
+//! [`atomic`] is the single switch between `core` and `loom` for the lock-free protocols, `group::counter`,
+//! `group::owner` and `slab::owners`; under `loom` a [`Lock`] is a lock of loom's, so that models can hold the real ones.
 
+#[cfg(not(feature = "loom"))]
+mod futex;
+#[cfg(feature = "loom")]
+#[path = "loomed.rs"]
 mod futex;
 mod rank;
 
@@ -49,7 +53,13 @@ pub(crate) struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
+    #[cfg(not(feature = "loom"))]
     pub(crate) const fn new(rank: Rank, value: T) -> Self {
+        Self { raw: futex::Futex::new(), rank, value: UnsafeCell::new(value) }
+    }
+
+    #[cfg(feature = "loom")]
+    pub(crate) fn new(rank: Rank, value: T) -> Self {
         Self { raw: futex::Futex::new(), rank, value: UnsafeCell::new(value) }
     }
 
@@ -110,7 +120,7 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     extern crate std;

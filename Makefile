@@ -56,9 +56,9 @@ fuzz: ## throw damaged recordings at the readers, FUZZ_SECONDS=60 a target (opti
 	@scripts/need rust cc nightly fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-miri: ## the controller's unit tests under miri, which sees undefined behaviour (optional: nightly Rust, miri)
+miri: ## owner words, lists, stocks and counters under miri, which sees undefined behaviour (optional: nightly, miri)
 	@scripts/need rust nightly miri
-	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib -- owners:: list:: stock:: counter::
 
 install: ## the command, to PREFIX=/usr/local
 	@scripts/need rust cc

@@ -1,6 +1,7 @@
 //! What users hold of a group: [`Group`], and [`Owner`], which outlives it.
 
 use super::knobs::{self, Event, Events};
+use super::peak;
 use super::tree::{Node, Path};
 use crate::controller::Controller;
 use crate::error::{Error, Result};
@@ -121,14 +122,15 @@ impl Group {
         self.ctl.inner().exact(self.node())
     }
 
-    /// The largest `current` since it was made or [`reset_peak`](Self::reset_peak) was called, bytes.
+    /// The largest `current` since it was made or [`reset_peak`](Self::reset_peak) was called, bytes. For more than
+    /// one reader with resets of their own see [`peak_reader`](Self::peak_reader).
     pub fn peak(&self) -> u64 {
-        self.node().counter.peak()
+        peak::own(self.node())
     }
 
     /// Begins a new peak at `current`.
     pub fn reset_peak(&self) {
-        self.node().counter.reset_peak();
+        peak::reset_own(self.node());
     }
 
     /// Bytes that `current` may reach; [`u64::MAX`] without a limit.

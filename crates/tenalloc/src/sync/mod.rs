@@ -14,7 +14,8 @@
 //! | [`Rank::Owners`] | free and forwarded owners | taken when the last object of a removed group dies |
 //! | [`Rank::Partial`] | one cache's slabs on one node | an empty slab goes back to its chunk below it |
 //! | [`Rank::Chunk`] | the page runs of all chunks | the last thing above metadata |
-//! | [`Rank::Meta`] | metadata blocks | leaf: everybody needs metadata |
+//! | [`Rank::Meta`] | metadata blocks | everybody needs metadata |
+//! | [`Rank::Leaf`] | a group's peak readers | a few steps, and nothing is taken below |
 //!
 //! Several CPUs' locks may be held together in rising order of the CPU (an exact reading does so).
 //!

@@ -70,6 +70,6 @@ pub use error::{Error, Limit, Result};
 pub use group::{Events, Group, OWNER_BYTES, Owner, PeakReader};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};
 pub use page::{PAGE, Topology};
-pub use reclaim::{OutOfMemory, Reclaimed, Scanned, Shrinker, Verdict};
+pub use reclaim::{OutOfMemory, Reclaimed, Registration, Scanned, Shrink, Shrinker, Verdict};
 pub use slab::{Cache, CacheConfig, CacheStat, Geometry, NodePolicy};
 pub use stat::Stat;

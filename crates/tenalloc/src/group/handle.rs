@@ -9,6 +9,7 @@ use crate::reclaim::Reclaimed;
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
+use core::time::Duration;
 
 /// A memory group: a node of the tree, with cgroup v2's counters in bytes.
 ///
@@ -225,6 +226,17 @@ impl Group {
     /// [`Reclaimed`]: less was freed.
     pub fn reclaim(&self, bytes: u64) -> core::result::Result<Reclaimed, Reclaimed> {
         let got = self.ctl.inner().reclaim(self, bytes);
+        if got.bytes >= bytes { Ok(got) } else { Err(got) }
+    }
+
+    /// As [`reclaim`](Self::reclaim), for at most about `time`: the clock is looked at before each call of a shrinker,
+    /// so it can take longer by one call. [`Reclaimed::out_of_time`] tells whether the time ran out. What was begun is
+    /// continued by the next call: the lists take turns in being first.
+    ///
+    /// # Errors
+    /// [`Reclaimed`]: less was freed.
+    pub fn reclaim_within(&self, bytes: u64, time: Duration) -> core::result::Result<Reclaimed, Reclaimed> {
+        let got = self.ctl.inner().reclaim_within(self, bytes, Some(time));
         if got.bytes >= bytes { Ok(got) } else { Err(got) }
     }
 

@@ -10,6 +10,7 @@ use crate::lru::index::Indexes;
 use crate::meta::Meta;
 use crate::page::chunk::Chunks;
 use crate::page::{PAGE, Source, Topology};
+use crate::reclaim::registry::Registry;
 use crate::reclaim::walk::Reclaimers;
 use crate::slab::cache::Record;
 use crate::slab::classes::Classes;
@@ -77,6 +78,7 @@ pub(crate) struct Inner {
     pub(crate) classes: Classes,
     pub(crate) indexes: Lock<Indexes>,
     pub(crate) reclaimers: Reclaimers,
+    pub(crate) shrinkers: Registry,
     pub(crate) forced_bytes: AtomicU64,
     pub(crate) offline_cancels: AtomicU32,
     pub(crate) slab_bytes: AtomicU64,
@@ -295,6 +297,7 @@ impl Controller {
                 classes: Classes::new(),
                 indexes: Lock::new(Rank::Indexes, Indexes),
                 reclaimers: Reclaimers::new(),
+                shrinkers: Registry::new(),
                 forced_bytes: AtomicU64::new(0),
                 offline_cancels: AtomicU32::new(0),
                 slab_bytes: AtomicU64::new(0),

@@ -67,11 +67,12 @@ mod table;
 pub use config::Config;
 pub use controller::Controller;
 pub use error::{Error, Limit, Result};
-pub use group::{Events, Group, OWNER_BYTES, Owner};
+pub use group::{Events, Group, OWNER_BYTES, Owner, PeakReader};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};
 pub use page::{PAGE, Topology};
 pub use reclaim::{
-    Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Scanned, Shrinker, Verdict,
+    Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Registration, Scanned, Shrink,
+    Shrinker, Verdict,
 };
 pub use slab::{Cache, CacheConfig, CacheStat, Geometry, NodePolicy};
 pub use stat::Stat;

@@ -69,8 +69,10 @@ impl Counter {
         self.peak.load(Relaxed).max(self.current.load(Relaxed))
     }
 
-    pub(crate) fn reset_peak(&self) {
-        self.peak.store(self.current.load(Relaxed), Relaxed);
+    /// Begins the peak again at `current` and returns what it was.
+    pub(crate) fn restart_peak(&self) -> u64 {
+        let now = self.current.load(Relaxed);
+        self.peak.swap(now, Relaxed).max(now)
     }
 
     pub(crate) fn max(&self) -> u64 {
@@ -99,8 +101,7 @@ mod tests {
         assert_eq!(c.try_charge(40), Ok(()));
         c.uncharge(90);
         assert_eq!((c.current(), c.peak(), c.max()), (10, 100, 100));
-        c.reset_peak();
-        assert_eq!(c.peak(), 10);
+        assert_eq!((c.restart_peak(), c.peak()), (100, 10));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What users hold of a group: [`Group`], and [`Owner`], which outlives it.
 
 use super::knobs::{self, Event, Events};
+use super::peak;
 use super::tree::{Node, Path};
 use crate::controller::Controller;
 use crate::error::{Error, Result};
@@ -8,6 +9,7 @@ use crate::reclaim::Reclaimed;
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
+use core::time::Duration;
 
 /// A memory group: a node of the tree, with cgroup v2's counters in bytes.
 ///
@@ -121,14 +123,15 @@ impl Group {
         self.ctl.inner().exact(self.node())
     }
 
-    /// The largest `current` since it was made or [`reset_peak`](Self::reset_peak) was called, bytes.
+    /// The largest `current` since it was made or [`reset_peak`](Self::reset_peak) was called, bytes. For more than
+    /// one reader with resets of their own see [`peak_reader`](Self::peak_reader).
     pub fn peak(&self) -> u64 {
-        self.node().counter.peak()
+        peak::own(self.node())
     }
 
     /// Begins a new peak at `current`.
     pub fn reset_peak(&self) {
-        self.node().counter.reset_peak();
+        peak::reset_own(self.node());
     }
 
     /// Bytes that `current` may reach; [`u64::MAX`] without a limit.
@@ -231,6 +234,17 @@ impl Group {
     /// [`Reclaimed`]: less was freed.
     pub fn reclaim(&self, bytes: u64) -> core::result::Result<Reclaimed, Reclaimed> {
         let got = self.ctl.inner().reclaim(self, bytes);
+        if got.bytes >= bytes { Ok(got) } else { Err(got) }
+    }
+
+    /// As [`reclaim`](Self::reclaim), for at most about `time`: the clock is looked at before each call of a shrinker,
+    /// so it can take longer by one call. [`Reclaimed::out_of_time`] tells whether the time ran out. What was begun is
+    /// continued by the next call: the lists take turns in being first.
+    ///
+    /// # Errors
+    /// [`Reclaimed`]: less was freed.
+    pub fn reclaim_within(&self, bytes: u64, time: Duration) -> core::result::Result<Reclaimed, Reclaimed> {
+        let got = self.ctl.inner().reclaim_within(self, bytes, Some(time));
         if got.bytes >= bytes { Ok(got) } else { Err(got) }
     }
 

@@ -3,9 +3,11 @@
 //! An idle group has none of this. Events are counted where knobs are: a limit that was never set has nothing to
 //! report, and the ancestors' counts include their descendants'.
 
+use super::peak::Peaks;
 use super::tree::Node;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
+use crate::sync::Lock;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -45,6 +47,8 @@ pub(crate) struct Knobs {
     pub(crate) high: AtomicU64,
     pub(crate) low: AtomicU64,
     pub(crate) min: AtomicU64,
+    /// Who reads its peak.
+    pub(crate) peaks: Lock<Peaks>,
     /// Of the group itself, and of the group with its descendants.
     own: [AtomicU64; KINDS],
     all: [AtomicU64; KINDS],
@@ -57,6 +61,7 @@ impl Knobs {
             high: AtomicU64::new(u64::MAX),
             low: AtomicU64::new(0),
             min: AtomicU64::new(0),
+            peaks: Peaks::new(),
             own: zeros(),
             all: zeros(),
         }

@@ -13,6 +13,7 @@
 //! * `stock`: bytes charged in advance, per CPU.
 //! * `charge`: how the three work together; every byte goes through here.
 //! * `knobs`: `high`, `low`, `min` and the events, where they are used.
+//! * `peak`: peaks that each reader resets for itself.
 //! * `tree`: nodes, names, creation and removal.
 //! * `handle`: [`Group`] and [`Owner`], what users hold.
 //!
@@ -28,12 +29,14 @@ pub(crate) mod knobs;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 pub(crate) mod owner;
+mod peak;
 pub(crate) mod stock;
 mod throttle;
 pub(crate) mod tree;
 
 pub use handle::{Group, Owner};
 pub use knobs::Events;
+pub use peak::PeakReader;
 
 /// Bytes that an object's owner entry is charged: the most that an entry of an owner vector takes.
 pub const OWNER_BYTES: u32 = 4;

@@ -23,7 +23,7 @@ pub use held::Range;
 use self::bits::Bits;
 use super::{PAGE, Source, registry::Registry};
 use crate::slab::{Kind, Slab};
-use crate::sync::{Futex, Lock, Rank};
+use crate::sync::{Event, Lock, Rank};
 use core::mem::size_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU16, Ordering::*};
@@ -108,7 +108,7 @@ pub(crate) struct Chunks {
     registry: Registry,
     state: Lock<State>,
     /// Runs that left a chunk which is being emptied: a counter to wait on.
-    departures: Futex,
+    departures: Event,
 }
 
 impl Chunks {
@@ -123,7 +123,7 @@ impl Chunks {
             source,
             registry: Registry::new(source)?,
             state: Lock::new(Rank::Chunk, state),
-            departures: Futex::new(),
+            departures: Event::new(),
         })
     }
 
@@ -346,7 +346,7 @@ impl Chunks {
         self.drop_chunk(&mut s, at);
     }
 
-    pub(crate) fn departures(&self) -> &Futex {
+    pub(crate) fn departures(&self) -> &Event {
         &self.departures
     }
 

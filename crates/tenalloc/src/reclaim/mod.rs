@@ -3,12 +3,14 @@
 //! ```text
 //!   charge above max ─► reclaim(subtree that hit it) ─► retry ─► out-of-memory policy ─► error
 //!                          │  groups with lists, by size above their protection
-//!                          └─► lists of a group ─► shrinker: how many, scan so many
+//!                          └─► lists of a group, and free-standing shrinkers, cheapest first:
+//!                              how many, scan so many
 //! ```
 //!
 //! * `shrinker`: [`Shrinker`], and the arithmetic of one list: pressure is carried in 1/65,536 of an object, so
 //!   that the smallest list is reached too. (Linux rounds down and drops the rest: with two seeks a list of less
 //!   than 131,072 objects is never scanned at the default priority.)
+//! * `registry`: [`Shrink`], shrinkers of caches that are on no list.
 //! * `protect`: what `min` and `low` leave to each group.
 //! * `walk`: a pass over a subtree.
 //! * `offline`: taking a chunk or a node out of use.
@@ -21,11 +23,13 @@ mod holders;
 mod offline;
 pub(crate) mod oom;
 mod protect;
+pub(crate) mod registry;
 mod shrinker;
 pub(crate) mod walk;
 
 pub use holders::Orphan;
 pub use offline::{Migrate, OfflineError, Pin, Range};
 pub use oom::{OutOfMemory, Verdict};
+pub use registry::{Registration, Shrink};
 pub use shrinker::{Scanned, Shrinker};
 pub use walk::Reclaimed;

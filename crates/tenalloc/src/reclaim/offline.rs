@@ -116,7 +116,7 @@ impl Controller {
             if time_left == Duration::ZERO {
                 break Some(OfflineError::TimedOut { pinned: left });
             }
-            inner.chunks.departures().wait(seen, time_left);
+            inner.chunks.departures().wait(seen, Some(time_left));
         };
         if let Some(error) = failed {
             if matches!(error, OfflineError::TimedOut { .. }) {

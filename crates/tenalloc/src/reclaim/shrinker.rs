@@ -39,17 +39,24 @@ pub trait Shrinker: Sync {
 pub(crate) const GENTLEST: u32 = 12;
 
 /// One object, as pressure is carried.
-const ONE: u64 = 1 << 16;
+pub(super) const ONE: u64 = 1 << 16;
+
+/// What `number` objects are to give at `priority`, when `share` (in 1/65,536) of their group is above protection: in
+/// 1/65,536 of an object, and never more than twice what is there.
+pub(super) fn pressure(number: u64, priority: u32, seeks: u32, share: u64) -> u64 {
+    let number = number.min(1 << 40); // a program may say anything; this is beyond all memory
+    let pressure = match seeks {
+        0 => number * share / 2,
+        seeks => ((number * share) >> priority) * 4 / u64::from(seeks),
+    };
+    pressure.min(2 * number * ONE)
+}
 
 /// How many objects a list is to give at `priority`, when `share` (in 1/65,536) of its group is above protection. What
 /// is less than an object is carried to the next time.
 pub(crate) fn portion(list: &mut List, priority: u32, seeks: u32, share: u64) -> u64 {
     let number = u64::from(list.number);
-    let pressure = match seeks {
-        0 => number * share / 2,
-        seeks => ((number * share) >> priority) * 4 / u64::from(seeks),
-    };
-    let total = (list.carried + pressure).min(2 * number * ONE);
+    let total = (list.carried + pressure(number, priority, seeks, share)).min(2 * number * ONE);
     list.carried = total % ONE;
     total / ONE
 }

@@ -1,11 +1,12 @@
 //! A pass over a subtree: groups with lists, each asked in proportion to what it holds above its protection.
 
 use super::protect::{Protection, claim};
-use super::shrinker::{GENTLEST, portion};
+use super::shrinker::{GENTLEST, Scanned, portion};
 use crate::controller::Inner;
 use crate::group::Group;
 use crate::group::knobs::{self, Event};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
+use core::time::Duration;
 
 /// What reclaim got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Reclaimed {
     pub asked: u64,
     /// Groups passed over because `min` or `low` protects all that they use.
     pub protected: u64,
+    /// The time given was over before everything was asked.
+    pub out_of_time: bool,
 }
 
 /// One pass.
@@ -29,15 +32,51 @@ struct Pass<'a> {
     found: Reclaimed,
     /// Something was left because of `low` alone.
     low_spared: bool,
-    lists: u64,
+    /// Lists and free-standing shrinkers that had anything.
+    asked: u64,
+    goal: &'a Goal<'a>,
+}
+
+/// What a reclaim is for.
+struct Goal<'a> {
+    group: &'a Group,
+    /// Its exact charge at the beginning, and by how much that is to fall.
+    before: u64,
+    target: u64,
+    /// When to stop, by the monotonic clock.
+    end: Option<Duration>,
+}
+
+impl Goal<'_> {
+    fn got(&self) -> u64 {
+        self.before.saturating_sub(self.group.exact())
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.is_some_and(|end| now() >= end)
+    }
+}
+
+/// The monotonic clock.
+fn now() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time is a live timespec. The clock always exists, so the result does not matter.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 impl Inner {
     /// Reclaims from `group` and its descendants until their exact charge fell by `target` bytes or nothing more can
     /// be had. A thread that is reclaiming already does not begin again inside: a shrinker's own charges fail.
     pub(crate) fn reclaim(&self, group: &Group, target: u64) -> Reclaimed {
+        self.reclaim_within(group, target, None)
+    }
+
+    /// As [`reclaim`](Self::reclaim), until `time` is over.
+    pub(crate) fn reclaim_within(&self, group: &Group, target: u64, time: Option<Duration>) -> Reclaimed {
+        let end = time.map(|time| now().saturating_add(time));
         let Some(_inside) = self.reclaimers.enter() else { return Reclaimed::default() };
-        let before = group.exact();
+        let goal = Goal { group, before: group.exact(), target, end };
         let mut sum = Reclaimed::default();
         for break_low in [false, true] {
             let mut spared = false;
@@ -48,20 +87,22 @@ impl Inner {
                     break_low,
                     found: Reclaimed::default(),
                     low_spared: false,
-                    lists: 0,
+                    asked: 0,
+                    goal: &goal,
                 };
                 pass.subtree(group, Protection::UNLIMITED, None);
                 sum.freed += pass.found.freed;
                 sum.asked += pass.found.asked;
                 sum.protected = pass.found.protected;
-                sum.bytes = before.saturating_sub(group.exact());
+                sum.out_of_time |= pass.found.out_of_time;
+                sum.bytes = goal.got();
                 spared |= pass.low_spared;
-                if sum.bytes >= target || pass.lists == 0 {
+                if sum.bytes >= target || pass.asked == 0 || sum.out_of_time {
                     break;
                 }
             }
             // Below `low` only for want of anything else.
-            if sum.bytes >= target || !spared {
+            if sum.bytes >= target || !spared || sum.out_of_time {
                 break;
             }
         }
@@ -74,12 +115,19 @@ impl Pass<'_> {
     /// `None` for the root of the walk, which has no protection against its own reclaim.
     fn subtree(&mut self, group: &Group, own: Protection, granted: Option<Protection>) {
         self.group(group, granted);
-        // A group without lists has no descendant with any: it is passed over with all below it.
-        let children = || group.children().filter(|child| self.inner.has_lists(child.node()));
+        // A group without lists has no descendant with any: it is passed over with all below it. What is on no list
+        // is asked for wherever there is a charge.
+        let inner = self.inner;
+        let free_standing = !inner.shrinkers.is_empty();
+        let worth = |child: &Group| inner.has_lists(child.node()) || free_standing && child.current() > 0;
+        let children = || group.children().filter(worth);
         let claims = children().fold(Protection::default(), |sum, child| sum.plus(claim(child.node())));
         let children: &mut dyn Iterator<Item = Group> = &mut group.children();
         for child in children {
-            if self.inner.has_lists(child.node()) {
+            if self.over() {
+                break;
+            }
+            if worth(&child) {
                 let grant = own.grant(claim(child.node()), claims);
                 self.subtree(&child, grant, Some(grant));
             }
@@ -99,29 +147,91 @@ impl Pass<'_> {
             knobs::count(group.node(), Event::Low);
         }
         let share = (u128::from(usage - floor) * 65_536 / u128::from(usage)) as u64;
+        // Cheapest first. The dearer are spared if the group's cheap ones were asked and there is enough; other groups
+        // are asked all the same, so that all give in proportion.
+        let asked = self.asked;
+        let mut seeks = 0;
+        loop {
+            let mut dearer = None;
+            self.lists(group, share, seeks, &mut dearer);
+            self.free_standing(group, share, seeks, &mut dearer);
+            let enough = || self.asked > asked && self.goal.got() >= self.goal.target;
+            match dearer {
+                Some(next) if !self.found.out_of_time && !enough() => seeks = next,
+                _ => break,
+            }
+        }
+    }
+
+    /// Asks the group's lists whose shrinker's seeks are `seeks`; the next higher ones go to `dearer`.
+    fn lists(&mut self, group: &Group, share: u64, seeks: u32, dearer: &mut Option<u32>) {
         for _ in 0..self.inner.number_of_lists(group.node()) {
+            if self.over() {
+                break;
+            }
             let Some(lru) = self.inner.turn_lists(group) else { continue };
             let Some(shrinker) = lru.shrinker() else { continue };
+            if !is_turn(shrinker.seeks(), seeks, dearer) {
+                continue;
+            }
             for node in 0..self.inner.topology.nodes() {
                 let Some(mut list) = lru.lock(group, node) else { continue };
                 if list.number == 0 {
                     continue;
                 }
-                self.lists += 1;
-                let mut left = portion(&mut list, self.priority, shrinker.seeks(), share);
+                self.asked += 1;
+                let portion = portion(&mut list, self.priority, seeks, share);
                 drop(list);
-                while left > 0 {
-                    let scanned = shrinker.scan(&lru, group, node, left.min(shrinker.batch().max(1)));
-                    self.found.freed += scanned.freed;
-                    self.found.asked += scanned.asked;
-                    if scanned.stop || scanned.looked_at == 0 {
-                        break;
-                    }
-                    left = left.saturating_sub(scanned.looked_at);
-                }
+                self.scan(portion, shrinker.batch(), |number| shrinker.scan(&lru, group, node, number));
             }
         }
     }
+
+    /// Asks the free-standing shrinkers whose seeks are `seeks`.
+    fn free_standing(&mut self, group: &Group, share: u64, seeks: u32, dearer: &mut Option<u32>) {
+        let mut after = (seeks, 0);
+        while let Some(running) = self.inner.shrinkers.next(self.inner, after) {
+            after = running.key();
+            if !is_turn(after.0, seeks, dearer) || self.over() {
+                break; // they are in that order
+            }
+            for node in 0..self.inner.topology.nodes() {
+                let number = running.shrink().count(group, node);
+                if number == 0 {
+                    continue;
+                }
+                self.asked += 1;
+                let portion = running.portion(number, self.priority, share);
+                let shrink = running.shrink();
+                self.scan(portion, shrink.batch(), |number| shrink.scan(group, node, number));
+            }
+        }
+    }
+
+    fn scan(&mut self, mut left: u64, batch: u64, scan: impl Fn(u64) -> Scanned) {
+        while left > 0 && !self.over() {
+            let scanned = scan(left.min(batch.max(1)));
+            self.found.freed += scanned.freed;
+            self.found.asked += scanned.asked;
+            if scanned.stop || scanned.looked_at == 0 {
+                break;
+            }
+            left = left.saturating_sub(scanned.looked_at);
+        }
+    }
+
+    fn over(&mut self) -> bool {
+        self.found.out_of_time |= self.goal.is_over();
+        self.found.out_of_time
+    }
+}
+
+/// Whether a shrinker of `has` seeks is asked in the round of `seeks`; if later, the nearest such round is noted.
+fn is_turn(has: u32, seeks: u32, dearer: &mut Option<u32>) -> bool {
+    if has > seeks {
+        *dearer = Some(dearer.map_or(has, |d| d.min(has)));
+    }
+    has == seeks
 }
 
 /// The threads that are reclaiming: a shrinker that allocates must not reclaim again.

@@ -14,13 +14,15 @@
 //! | [`Rank::Owners`] | free and forwarded owners | taken when the last object of a removed group dies |
 //! | [`Rank::Partial`] | one cache's slabs on one node | an empty slab goes back to its chunk below it |
 //! | [`Rank::Chunk`] | the page runs of all chunks | the last thing above metadata |
-//! | [`Rank::Meta`] | metadata blocks | leaf: everybody needs metadata |
+//! | [`Rank::Meta`] | metadata blocks | everybody needs metadata |
+//! | [`Rank::Leaf`] | a group's peak readers; free-standing shrinkers | a few steps, and nothing is taken below |
 //!
 //! Several CPUs' locks may be held together in rising order of the CPU (an exact reading does so).
 //!
 //! [`atomic`] is the single switch between `core` and `loom` for the lock-free protocols, `group::counter`,
 //! `group::owner` and `slab::owners`; under `loom` a [`Lock`] is a lock of loom's, so that models can hold the real ones.
 
+mod event;
 #[cfg(not(feature = "loom"))]
 mod futex;
 #[cfg(feature = "loom")]
@@ -28,7 +30,7 @@ mod futex;
 mod futex;
 mod rank;
 
-pub(crate) use futex::Futex;
+pub(crate) use event::Event;
 pub(crate) use rank::Rank;
 
 use core::cell::UnsafeCell;

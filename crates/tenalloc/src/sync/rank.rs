@@ -8,16 +8,17 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Rank {
-    Meta = 0,
-    Chunk = 1,
-    Partial = 2,
-    Owners = 3,
-    ParentList = 4,
-    List = 5,
-    Cpu = 6,
-    Caches = 7,
-    Indexes = 8,
-    Tree = 9,
+    Leaf = 0,
+    Meta = 1,
+    Chunk = 2,
+    Partial = 3,
+    Owners = 4,
+    ParentList = 5,
+    List = 6,
+    Cpu = 7,
+    Caches = 8,
+    Indexes = 9,
+    Tree = 10,
 }
 
 #[cfg(any(not(debug_assertions), feature = "loom"))]

@@ -46,11 +46,11 @@ pub(super) fn groups(
     // A group's own pages are those of its subtree without those of its living children.
     let mut pages: Vec<u64> = keys.iter().map(|key| key.map_or(0, |key| design.pages(key))).collect();
     let subtree = pages.clone();
-    for i in 0..program.groups.len() {
+    for (i, own) in subtree.iter().enumerate() {
         let id = GroupId(i as u32);
         if let Some(above) = model.above(id).filter(|_| model.state(id) == Some(State::Alive)) {
             let above = &mut pages[above.0 as usize];
-            *above = above.saturating_sub(subtree[i]);
+            *above = above.saturating_sub(*own);
         }
     }
     let mut rows: Vec<Group> = program

@@ -48,7 +48,7 @@ bench: ## beside malloc, and malloc with owners by hand: a table of ratios, and 
 	@mkdir -p out
 	@$(BUILT)/release/tenalloc-bench out/bench.json
 
-soak: ## repeat property tests and thread tests for SOAK_SECONDS=600, with new seeds and SOAK_CASES=4096 cases
+soak: ## repeat property tests, thread tests and random life for SOAK_SECONDS=600, with new seeds and SOAK_CASES=4096 cases
 	@scripts/need rust cc
 	@scripts/soak $(SOAK_SECONDS) $(SOAK_CASES)
 

@@ -1,6 +1,6 @@
 //! The kernel comparison: each group's bytes in the kernel's own `memory.stat` against the replay's.
 //!
-//! Apart from the table, which says in one line how many groups are equal ([`summary`]): this has every group that is
+//! Apart from the table, which says in one line how many groups are equal (`summary`): this has every group that is
 //! not, and is printed behind the table when `--truth` asks for it.
 
 use std::io::{self, Write};

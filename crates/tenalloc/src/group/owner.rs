@@ -254,6 +254,10 @@ mod loomed {
             self.get(id)
         }
 
+        pub(super) fn resident(&self, used: u32) -> usize {
+            used as usize * size_of::<Record>()
+        }
+
         pub(super) unsafe fn release(&self, _meta: &Meta) {}
     }
 }

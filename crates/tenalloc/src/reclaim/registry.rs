@@ -77,7 +77,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let state = Lock::new(Rank::Leaf, State { first: null_mut(), last_id: 0 });
         Self { state, number: AtomicU32::new(0), ended: Event::new() }
     }

@@ -133,10 +133,7 @@ mod tests {
     fn only_what_differs_is_listed() {
         assert_eq!(printed(&report(2, 72)), "");
         let text = printed(&report(2, 80));
-        assert!(
-            text.starts_with("\nsteady at 14.5 s") && text.ends_with("80            72      −8\n"),
-            "{text:?}"
-        );
+        assert!(text.starts_with("\nsteady at 14.5 s") && text.ends_with("80      72      −8\n"), "{text:?}");
         assert!(!text.contains("equal"), "{text}");
         assert!(printed(&Report::default()).starts_with("\nThe recording holds none"));
     }

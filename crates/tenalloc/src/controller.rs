@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::group::owner::Owners;
+use crate::group::signal::Signals;
 use crate::group::stock::{BATCH, SLOTS, Stock};
 use crate::group::tree::Tree;
 use crate::group::{Group, Owner};
@@ -25,6 +26,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 #[derive(Default)]
 pub(crate) struct Area {
     pub(crate) stock: Stock,
+    /// Somebody waits for a group to fall to its `high`: its bytes are not kept here.
+    pub(crate) waited: bool,
 }
 
 /// An area on cache lines of its own.
@@ -39,6 +42,8 @@ pub(crate) struct Locked<'a> {
     /// A charge through this went above the `high` of that group, by a charge of so many bytes: see to it once the
     /// area is unlocked.
     pub(crate) over_high: Option<(Group, u64)>,
+    /// Bytes went back to the tree: somebody may wait for that, and is to be woken once the area is unlocked.
+    pub(crate) returned: bool,
 }
 
 impl Deref for Locked<'_> {
@@ -79,6 +84,7 @@ pub(crate) struct Inner {
     pub(crate) indexes: Lock<Indexes>,
     pub(crate) reclaimers: Reclaimers,
     pub(crate) shrinkers: Registry,
+    pub(crate) signals: Signals,
     pub(crate) forced_bytes: AtomicU64,
     pub(crate) slab_bytes: AtomicU64,
     pub(crate) vector_bytes: AtomicU64,
@@ -106,7 +112,7 @@ impl Inner {
     #[inline]
     pub(crate) fn lock_cpu(&self) -> Locked<'_> {
         let (cpu, node) = self.topology.here(&self.pretended_cpu);
-        Locked { area: self.area(cpu).lock(), cpu, node, over_high: None }
+        Locked { area: self.area(cpu).lock(), cpu, node, over_high: None, returned: false }
     }
 
     fn area(&self, cpu: u16) -> &Lock<Area> {
@@ -297,6 +303,7 @@ impl Controller {
                 indexes: Lock::new(Rank::Indexes, Indexes),
                 reclaimers: Reclaimers::new(),
                 shrinkers: Registry::new(),
+                signals: Signals::new(),
                 forced_bytes: AtomicU64::new(0),
                 slab_bytes: AtomicU64::new(0),
                 vector_bytes: AtomicU64::new(0),

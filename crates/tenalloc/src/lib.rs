@@ -67,7 +67,7 @@ mod table;
 pub use config::Config;
 pub use controller::Controller;
 pub use error::{Error, Limit, Result};
-pub use group::{Events, Group, OWNER_BYTES, Owner, PeakReader};
+pub use group::{BelowHigh, Events, Group, OWNER_BYTES, Owner, PeakReader};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};
 pub use page::{PAGE, Topology};
 pub use reclaim::{OutOfMemory, Reclaimed, Registration, Scanned, Shrink, Shrinker, Verdict};

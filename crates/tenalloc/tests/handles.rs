@@ -332,3 +332,38 @@ fn the_delay_is_told_instead_of_slept() {
     free(&ctl, large);
     assert_eq!(g.high_delay(1_000_000), Duration::ZERO);
 }
+
+/// A waker that panics harms nobody else: the others are woken by the next who frees.
+#[test]
+fn a_waker_that_panics_stops_nobody_else() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker that panics");
+        }
+    }
+    let ctl = Controller::new(Config::new().exact_charges(true).sleep(false)).unwrap();
+    let p = ctl.root().create("p").unwrap();
+    let g = p.create("g").unwrap();
+    let owner = g.owner();
+    owner.try_charge(1000).unwrap();
+    p.set_high(500).unwrap();
+    g.set_high(500).unwrap();
+    let mut bad = [Box::pin(g.below_high()), Box::pin(p.below_high())];
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(bad.iter_mut().all(|b| b.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()));
+    let mut good = [Task::new(g.below_high()), Task::new(p.below_high())];
+    assert!(good.iter_mut().all(|t| !is_ready(t)));
+    for _ in 0..2 {
+        let free = std::panic::AssertUnwindSafe(|| owner.uncharge(500));
+        assert!(std::panic::catch_unwind(free).is_err());
+        owner.charge_forced(500);
+    }
+    owner.uncharge(500);
+    assert!(good.iter_mut().all(|t| t.woken() == 1 && is_ready(t)));
+    owner.uncharge(500);
+    drop((bad, good));
+    g.remove().unwrap();
+    drop((g, owner));
+    assert_eq!(ctl.stat().removed_held, 0);
+}

@@ -9,7 +9,7 @@ use super::tree::Node;
 use crate::controller::Inner;
 use crate::sync::futex;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*, fence};
 
 /// A group's place in one queue; lies with its knobs.
 pub(crate) struct Link {
@@ -57,20 +57,57 @@ impl Queue {
     /// Takes every group off and shows it to `each`. With no lock held. A group that comes back meanwhile is queued
     /// anew: what happened before `each` sees it is not told twice, what happens later is not lost.
     fn take(&self, inner: &Inner, mut each: impl FnMut(&Node)) -> bool {
-        let mut at = self.0.swap(null_mut(), AcqRel);
-        let any = !at.is_null();
-        while let Some(link) = NonNull::new(at) {
-            // SAFETY: a queued link is in place: the queue holds its node, and is let go of only below.
-            unsafe {
-                let link = link.as_ref();
-                at = link.next.load(Relaxed);
-                let node = link.node.load(Relaxed);
-                link.queued.swap(false, AcqRel);
-                each(&*node);
-                inner.tree.release(inner, &*node);
-            }
+        let mut rest = Rest { queue: self, inner, at: self.0.swap(null_mut(), AcqRel) };
+        let mut any = false;
+        while let Some((held, _)) = rest.next() {
+            any = true;
+            each(held.node());
         }
         any
+    }
+}
+
+/// What was taken off a queue and not yet shown. Should a panic pass, it goes back.
+struct Rest<'a> {
+    queue: &'a Queue,
+    inner: &'a Inner,
+    at: *mut Link,
+}
+
+impl<'a> Rest<'a> {
+    fn next(&mut self) -> Option<(Held<'a>, NonNull<Link>)> {
+        let link = NonNull::new(self.at)?;
+        // SAFETY: a queued link is in place: the queue holds its node, and so does what is returned.
+        let (next, node) = unsafe { (link.as_ref().next.load(Relaxed), link.as_ref().node.load(Relaxed)) };
+        self.at = next;
+        // SAFETY: as above.
+        unsafe { link.as_ref() }.queued.swap(false, AcqRel);
+        Some((Held(self.inner, node), link))
+    }
+}
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        while let Some((held, link)) = self.next() {
+            // SAFETY: in place while its node is held.
+            self.queue.push(self.inner, held.node(), unsafe { link.as_ref() });
+        }
+    }
+}
+
+/// A node that its queue held.
+struct Held<'a>(&'a Inner, *const Node);
+
+impl Held<'_> {
+    fn node(&self) -> &Node {
+        // SAFETY: held until dropped.
+        unsafe { &*self.1 }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.tree.release(self.0, self.node());
     }
 }
 
@@ -142,20 +179,24 @@ impl Inner {
     }
 
     /// Tells the background reclaimers of a group above its `high`. False: there are none.
-    pub(super) fn tell_reclaimers(&self, node: &Node) -> bool {
+    pub(crate) fn tell_reclaimers(&self, node: &Node) -> bool {
         if self.signals.reclaimers.load(Acquire) == 0 {
             return false;
         }
         if let Some(knobs) = node.knobs()
             && self.signals.passed.push(self, node, &knobs.passed)
         {
+            fence(SeqCst);
+            if self.signals.reclaimers.load(Relaxed) == 0 {
+                self.take_passed(|_| {}); // the last one has just gone: what is queued is held
+                return false;
+            }
             self.signals.ring();
         }
         true
     }
 
     /// Takes the groups that passed their `high`. False: there were none.
-    #[cfg(feature = "std")]
     pub(crate) fn take_passed(&self, each: impl FnMut(&Node)) -> bool {
         self.signals.passed.take(self, each)
     }

@@ -14,6 +14,7 @@
 //! * `charge`: how the three work together; every byte goes through here.
 //! * `knobs`: `high`, `low`, `min` and the events, where they are used.
 //! * `peak`: peaks that each reader resets for itself.
+//! * `scope`: the group of a thread or a task (feature `std`).
 //! * `wait`: futures that wait for a group to fall to its `high`; `signal`: how they hear of it.
 //! * `tree`: nodes, names, creation and removal.
 //! * `handle`: [`Group`] and [`Owner`], what users hold.
@@ -29,6 +30,8 @@ pub(crate) mod handle;
 pub(crate) mod knobs;
 pub(crate) mod owner;
 mod peak;
+#[cfg(feature = "std")]
+mod scope;
 pub(crate) mod signal;
 pub(crate) mod stock;
 mod throttle;
@@ -38,6 +41,8 @@ mod wait;
 pub use handle::{Group, Owner};
 pub use knobs::Events;
 pub use peak::PeakReader;
+#[cfg(feature = "std")]
+pub use scope::{FutureExt, InGroup, current_group};
 pub use wait::BelowHigh;
 
 /// Bytes that an object's owner entry is charged: the most that an entry of an owner vector takes.

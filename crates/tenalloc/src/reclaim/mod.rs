@@ -11,18 +11,23 @@
 //!   that the smallest list is reached too. (Linux rounds down and drops the rest: with two seeks a list of less
 //!   than 131,072 objects is never scanned at the default priority.)
 //! * `registry`: [`Shrink`], shrinkers of caches that are on no list.
+//! * `background`: a thread that keeps groups under `high` (feature `std`).
 //! * `protect`: what `min` and `low` leave to each group.
 //! * `walk`: a pass over a subtree.
 //! * `oom`: who decides when nothing helps.
 //!
-//! All of it runs in the thread that asks, with no lock held: shrinkers and policies may allocate and free.
+//! All of it runs in the thread that asks, or in the background, with no lock held: shrinkers and policies may allocate and free.
 
+#[cfg(feature = "std")]
+mod background;
 pub(crate) mod oom;
 mod protect;
 pub(crate) mod registry;
 mod shrinker;
 pub(crate) mod walk;
 
+#[cfg(feature = "std")]
+pub use background::{Background, BackgroundBuilder};
 pub use oom::{OutOfMemory, Verdict};
 pub use registry::{Registration, Shrink};
 pub use shrinker::{Scanned, Shrinker};

@@ -28,6 +28,9 @@ pub(crate) struct Area {
     pub(crate) stock: Stock,
     /// Somebody waits for a group to fall to its `high`: its bytes are not kept here.
     pub(crate) waited: bool,
+    /// There is something to see to once this is unlocked: `over_high`, or bytes that went back to the tree, for which
+    /// somebody may wait.
+    pub(crate) returned: bool,
 }
 
 /// An area on cache lines of its own.
@@ -42,8 +45,6 @@ pub(crate) struct Locked<'a> {
     /// A charge through this went above the `high` of that group, by a charge of so many bytes: see to it once the
     /// area is unlocked.
     pub(crate) over_high: Option<(Group, u64)>,
-    /// Bytes went back to the tree: somebody may wait for that, and is to be woken once the area is unlocked.
-    pub(crate) returned: bool,
 }
 
 impl Deref for Locked<'_> {
@@ -112,7 +113,7 @@ impl Inner {
     #[inline]
     pub(crate) fn lock_cpu(&self) -> Locked<'_> {
         let (cpu, node) = self.topology.here(&self.pretended_cpu);
-        Locked { area: self.area(cpu).lock(), cpu, node, over_high: None, returned: false }
+        Locked { area: self.area(cpu).lock(), cpu, node, over_high: None }
     }
 
     fn area(&self, cpu: u16) -> &Lock<Area> {

@@ -199,11 +199,12 @@ impl Inner {
             return self.return_to_tree(owner, bytes);
         }
         let (evicted, excess) = cpu.stock.give(owner, bytes);
-        cpu.returned |= evicted.is_some() || excess > 0;
         if let Some(Slot { owner, bytes }) = evicted {
+            cpu.returned = true;
             self.return_to_tree(owner, bytes.into());
         }
         if excess > 0 {
+            cpu.returned = true;
             self.return_to_tree(owner, excess);
         }
     }
@@ -220,6 +221,7 @@ impl Inner {
     }
 
     /// Takes `bytes` that were charged through `owner` out of the tree.
+    #[cold]
     fn return_to_tree(&self, owner: u32, bytes: u64) {
         if bytes == 0 {
             return;

@@ -8,7 +8,7 @@ use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
 use crate::controller::{Inner, Locked};
 use crate::error::{Error, Result};
-use crate::group::{OWNER_BYTES, owner};
+use crate::group::{Group, OWNER_BYTES, owner};
 use crate::page::PAGE;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -102,12 +102,18 @@ impl Inner {
     #[inline]
     pub(crate) fn see_to(&self, mut cpu: Locked<'_>, sleep: bool) {
         if cpu.returned {
+            cpu.returned = false;
             let over = cpu.over_high.take();
             drop(cpu);
-            self.settle();
-            if let Some(over) = over {
-                self.throttle(over, sleep);
-            }
+            self.see_to_rest(over, sleep);
+        }
+    }
+
+    #[cold]
+    fn see_to_rest(&self, over: Option<(Group, u64)>, sleep: bool) {
+        self.settle();
+        if let Some(over) = over {
+            self.throttle(over, sleep);
         }
     }
 

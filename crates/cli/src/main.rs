@@ -7,6 +7,7 @@ mod output;
 mod progress;
 mod record;
 mod replay;
+mod scenario;
 
 use clap::{ColorChoice, Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,6 +24,8 @@ struct Cli {
 enum Command {
     /// Run a recorded slab trace through slab designs and report what each would have spent
     Replay(replay::Args),
+    /// Build a situation for real and measure what it costs
+    Scenario(scenario::Args),
     /// Record the slab allocations of this machine with stock perf (root)
     Record(record::Args),
 }
@@ -30,10 +33,11 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
+        Command::Scenario(args) => scenario::run(&args),
         Command::Record(args) => record::run(args),
     };
     result.unwrap_or_else(|failure| {
-        eprintln!("tenalloc: {}", failure.text);
+        output::say(failure.text);
         ExitCode::from(failure.code)
     })
 }

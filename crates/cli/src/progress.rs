@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
 /// A bar for `total` units of work; `bytes`: they are bytes. Hidden when standard error is not a terminal.
-pub fn bar(what: &str, total: u64, bytes: bool) -> ProgressBar {
+pub(crate) fn bar(what: &str, total: u64, bytes: bool) -> ProgressBar {
     let target = if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
     } else {
@@ -22,7 +22,7 @@ pub fn bar(what: &str, total: u64, bytes: bool) -> ProgressBar {
 }
 
 /// A line that changes, for work without an end in sight.
-pub fn spinner() -> ProgressBar {
+pub(crate) fn spinner() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     bar.set_draw_target(if std::io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()

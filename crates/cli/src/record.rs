@@ -1,5 +1,6 @@
 //! `tenalloc record`: the recorder, told on standard error.
 
+use crate::output::say;
 use crate::{Failure, progress};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,13 +12,14 @@ use tenalloc_record::{Options, Progress, Summary, What};
 #[derive(clap::Args)]
 #[command(after_help = "\
 The folder appears whole or not at all. Ctrl-C ends the recording and keeps it. SIGUSR1 stamps the kernel's counters.
-With a COMMAND the exit code is the command's; else 0, 1 when something failed, 2 when something is missing.
+With a COMMAND the exit code is the command's; else 0, 1 when something failed, 2 when something is missing, 130 when
+nothing was kept after Ctrl-C.
 
 Examples:
   sudo tenalloc record -o trace --seconds 30
   sudo tenalloc record -o trace -- docker run --rm debian true
   tenalloc replay trace --truth")]
-pub struct Args {
+pub(crate) struct Args {
     /// Folder to make
     #[arg(long, short, value_name = "FOLDER")]
     output: PathBuf,
@@ -48,7 +50,7 @@ fn size(text: &str) -> Result<u64, String> {
         "k" => 10,
         "m" => 20,
         "g" => 30,
-        unit => return Err(format!("unknown unit {unit:?}: use K, M or G")),
+        _ => return Err(format!("unknown unit {:?}: use K, M or G", &text[digits.len()..])),
     };
     let number: u64 = digits.parse().map_err(|_| format!("{digits:?} is not a whole number"))?;
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
@@ -57,7 +59,7 @@ fn size(text: &str) -> Result<u64, String> {
 /// Longest recording without a command, seconds: a year. It is ended by Ctrl-C.
 const UNTIL_STOPPED: f64 = 365.0 * 86_400.0;
 
-pub fn run(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let what = match (args.command.is_empty(), args.seconds) {
         (false, _) => What::Command(args.command),
         (true, seconds) => What::Seconds(seconds.unwrap_or(UNTIL_STOPPED)),
@@ -70,7 +72,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let bar = progress::spinner();
     let result = tenalloc_record::record(&options, &mut |p| show(&bar, p));
     bar.finish_and_clear();
-    let summary = result.map_err(|e| Failure::new(e.exit_code(), e))?;
+    let summary = result.map_err(|e| match e {
+        tenalloc_record::Error::Interrupted => Failure::new(130, e),
+        e => Failure::new(e.exit_code(), e),
+    })?;
     tell(&summary);
     Ok(ExitCode::from(summary.command.map_or(0, |end| end.exit_code())))
 }
@@ -97,15 +102,15 @@ fn show(bar: &indicatif::ProgressBar, progress: Progress<'_>) {
 
 fn tell(summary: &Summary) {
     let Summary { folder, bytes, seconds, tasks, missing, .. } = summary;
-    eprintln!(
-        "tenalloc: recorded {seconds:.1} s, {:.1} MiB, {tasks} tasks at the start, in {}",
+    say(format_args!(
+        "recorded {seconds:.1} s, {:.1} MiB, {tasks} tasks at the start, in {}",
         *bytes as f64 / 1048576.0,
         folder.display()
-    );
+    ));
     for gap in missing {
-        eprintln!("tenalloc: not kept: {}: {}", gap.what, gap.why);
+        say(format_args!("not kept: {}: {}", gap.what, gap.why));
     }
-    eprintln!("tenalloc: now: tenalloc replay {}", folder.display());
+    say(format_args!("now: tenalloc replay {}", folder.display()));
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::output::{self, Colour};
 use crate::{Failure, progress};
 use clap::ValueEnum;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -22,7 +22,7 @@ Examples:
   tenalloc replay perf.data --format json -o out.json
   perf script -F comm,tid,cpu,time,event,trace | tenalloc replay -
   tenalloc replay data/small --fail-if 'waste>20%' --fail-if 'truth>1'")]
-pub struct Args {
+pub(crate) struct Args {
     /// A folder made by `tenalloc record`, a perf.data, a file with the text of `perf script`, or - for such text on
     /// standard input
     path: PathBuf,
@@ -73,10 +73,15 @@ enum Format {
     Html,
 }
 
-pub fn run(args: &Args) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     // What can be told before the work is told before the work.
     let designs = designs(&args.design)?;
-    let conditions = conditions(&args.fail_if)?;
+    let conditions = conditions(&args.fail_if, &designs)?;
+    inputs(args)?;
+    [Some(&args.output), args.html.as_ref()]
+        .into_iter()
+        .flatten()
+        .try_for_each(|path| output::check(path))?;
     output::end_cleanly_on_interrupt()?;
     let start = Instant::now();
     let program = read(args)?;
@@ -87,11 +92,32 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut failed = false;
     for verdict in check::run(&conditions, &report).map_err(|e| Failure::new(2, e))? {
         if verdict.failed {
-            eprintln!("tenalloc: failed: {verdict}");
+            output::say(&verdict);
             failed = true;
         }
     }
     Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// What the reader would take for "nothing there", and a user for a slip.
+fn inputs(args: &Args) -> Result<(), Failure> {
+    if args.path.is_dir() && !args.path.join("perf.data").exists() {
+        let text = format!(
+            "{} has no perf.data in it; give a folder made by `tenalloc record`, or a perf.data file",
+            args.path.display()
+        );
+        return Err(Failure::new(2, text));
+    }
+    if let Some(file) = args.formats.as_ref().filter(|file| !file.is_file()) {
+        return Err(Failure::new(2, format!("--formats: there is no file {}", file.display())));
+    }
+    match &args.sidecar {
+        Some(folder) if !folder.is_dir() => {
+            let text = format!("--sidecar: there is no folder {}", folder.display());
+            Err(Failure::new(2, text))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn designs(text: &str) -> Result<Vec<&str>, Failure> {
@@ -112,14 +138,25 @@ fn designs(text: &str) -> Result<Vec<&str>, Failure> {
     let known = tenalloc_replay::run::DESIGNS;
     match names.iter().find(|name| !known.contains(name)) {
         Some(unknown) => Err(Failure::new(2, run::Error::UnknownDesign((*unknown).into()))),
-        None if names.is_empty() => Err(Failure::new(2, "--design names no design")),
+        None if names.is_empty() => Err(Failure::new(
+            2,
+            format!("--design names no design: there are {}, or `all`", known.join(", ")),
+        )),
         None => Ok(names),
     }
 }
 
-fn conditions(texts: &[String]) -> Result<Vec<check::Condition>, Failure> {
+fn conditions(texts: &[String], designs: &[&str]) -> Result<Vec<check::Condition>, Failure> {
     let parsed: Result<Vec<_>, _> = texts.iter().map(|text| check::parse(text)).collect();
-    Ok(parsed.map_err(|e| Failure::new(2, format!("--fail-if: {e}")))?.concat())
+    let conditions = parsed.map_err(|e| Failure::new(2, format!("--fail-if: {e}")))?.concat();
+    for condition in &conditions {
+        if let Some(name) = condition.design.as_deref().filter(|name| !designs.contains(name)) {
+            let (text, known) = (&condition.text, designs.join(", "));
+            let text = format!("--fail-if: `{text}`: design `{name}` is not replayed; there are: {known}");
+            return Err(Failure::new(2, text));
+        }
+    }
+    Ok(conditions)
 }
 
 fn read(args: &Args) -> Result<Program, Failure> {
@@ -136,7 +173,7 @@ fn read(args: &Args) -> Result<Program, Failure> {
     };
     let program = if args.path == Path::new("-") {
         if std::io::stdin().is_terminal() {
-            eprintln!("tenalloc: reading the text of perf script from the terminal; end it with Ctrl-D");
+            output::say("reading the text of perf script from the terminal; end it with Ctrl-D");
         }
         tenalloc_trace::read_script(std::io::stdin().lock(), &options, &mut tell)
     } else {
@@ -172,20 +209,20 @@ fn write(args: &Args, report: &Report) -> Result<(), Failure> {
     output::write(&args.output, |out| match args.format {
         Format::Table => {
             table::write(report, style, &mut *out)?;
-            if args.truth {
-                writeln!(out)?;
-                truth::write(report, style, out)?;
-            }
-            Ok(())
+            if args.truth { truth::write(report, style, out) } else { Ok(()) }
         }
         Format::Json => json::write(report, out),
         Format::Csv => csv::write(report, out),
         Format::Html => html::write(report, out),
     })?;
+    // The table has them; who reads another form may never look.
+    if args.format != Format::Table && !args.quiet {
+        report.notes.iter().for_each(|note| output::say(format_args!("note: {note}")));
+    }
     if let Some(path) = &args.html {
         output::write(path, |out| html::write(report, out))?;
         if !args.quiet {
-            eprintln!("tenalloc: wrote {}", path.display());
+            output::say(format_args!("wrote {}", path.display()));
         }
     }
     Ok(())

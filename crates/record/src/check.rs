@@ -39,6 +39,8 @@ impl Machine {
 pub(crate) struct Plan {
     pub(crate) perf: Perf,
     pub(crate) events: Vec<&'static str>,
+    /// The folder `events` of tracefs.
+    pub(crate) tracefs: String,
     pub(crate) hierarchy: Option<Hierarchy>,
     pub(crate) missing: Vec<Missing>,
 }
@@ -52,6 +54,7 @@ pub(crate) fn plan(options: &Options, machine: &Machine) -> Result<Plan, Error> 
     problems.extend(privilege(root, machine.is_root));
     problems.extend(namespace(root));
     let mut choice = Choice::default();
+    let mut folder = String::new();
     match tracefs(root) {
         Err(problem) => problems.push(problem),
         Ok(events) => {
@@ -63,6 +66,7 @@ pub(crate) fn plan(options: &Options, machine: &Machine) -> Result<Plan, Error> 
                     "it needs a kernel with CONFIG_TRACEPOINTS and CONFIG_EVENT_TRACING",
                 ));
             }
+            folder = events;
         }
     }
     let perf = match perf::find(root, options.perf.as_deref(), &machine.search) {
@@ -86,7 +90,7 @@ pub(crate) fn plan(options: &Options, machine: &Machine) -> Result<Plan, Error> 
         )),
         Some(_) => {}
     }
-    Ok(Plan { perf, events: choice.events, hierarchy, missing })
+    Ok(Plan { perf, events: choice.events, tracefs: folder, hierarchy, missing })
 }
 
 fn options_problem(options: &Options, search: &str) -> Option<Problem> {

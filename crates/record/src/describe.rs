@@ -3,6 +3,7 @@
 //! Every field may be absent; a reader takes what it finds. Addresses are text (`"0x…"`), as JSON numbers of 64 bits
 //! do not survive every reader. Times are seconds on CLOCK_MONOTONIC, the clock of the trace.
 
+use crate::cgroup::Hierarchy;
 use crate::directmap;
 use crate::error::Missing;
 use crate::nodes::{self, NodeRange};
@@ -10,12 +11,17 @@ use crate::root::Root;
 use crate::tasks::Moved;
 use serde::Serialize;
 
+/// Names the file's kind.
+pub(crate) const SCHEMA: &str = "tenalloc.recording";
+/// Raised when a field changes its meaning; new fields do not raise it.
+pub(crate) const VERSION: u32 = 1;
+
 /// The contents of `recording.json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Recording {
-    /// Always `tenalloc.recording`.
+    /// [`SCHEMA`].
     pub(crate) schema: &'static str,
-    /// Raised when a field changes its meaning; new fields do not raise it.
+    /// [`VERSION`].
     pub(crate) version: u32,
     /// The version of the recorder.
     pub(crate) tenalloc: &'static str,
@@ -57,6 +63,20 @@ pub(crate) struct Recording {
     pub(crate) moved_at_start: Vec<Moved>,
     /// What perf said at the end.
     pub(crate) perf_said: String,
+}
+
+/// The text that stands in `recording.json` until the recording is complete: should this process be killed, a reader
+/// still has to know which cgroup events are those of the memory controller.
+pub(crate) fn early(hierarchy: Option<&Hierarchy>) -> String {
+    let mut facts = serde_json::json!({
+        "schema": SCHEMA,
+        "version": VERSION,
+        "page_size": rustix::param::page_size(),
+    });
+    if let (Some(hierarchy), Some(facts)) = (hierarchy, facts.as_object_mut()) {
+        facts.insert(String::from("memory_hierarchy"), hierarchy.id.into());
+    }
+    format!("{facts}\n")
 }
 
 /// What the machine is, as far as it can be learnt; the rest goes to `missing`.
@@ -108,6 +128,14 @@ impl Facts {
 mod tests {
     use super::*;
     use crate::root::fake::Machine;
+
+    #[test]
+    fn the_early_text_tells_the_hierarchy() {
+        let hierarchy = Hierarchy { id: 4, version: crate::cgroup::Version::V1, mount: None };
+        let json: serde_json::Value = serde_json::from_str(&early(Some(&hierarchy))).expect("json");
+        assert_eq!((&json["schema"], json["memory_hierarchy"].as_u64()), (&SCHEMA.into(), Some(4)));
+        assert!(!early(None).contains("hierarchy"));
+    }
 
     #[test]
     fn facts_of_a_machine_and_what_it_hides() {

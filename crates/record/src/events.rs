@@ -5,6 +5,7 @@
 //! under `events/` of tracefs decides; the kernel's version never does, since distributions carry changes back.
 
 use crate::error::Missing;
+use crate::root::Root;
 
 /// How much a recording depends on an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,9 +70,34 @@ pub(crate) fn choose(exists: impl Fn(&str) -> bool) -> Choice {
     choice
 }
 
+/// The text of `formats.txt`: the `format` files of the events, one after the other. `folder` is `events/` of tracefs.
+///
+/// perf writes them behind everything else, when it ends: a recording that is cut short, by a kill or a full disk, has
+/// lost them, and without them not one of its samples can be understood.
+pub(crate) fn formats(root: &Root, folder: &str, events: &[&str]) -> Result<String, Missing> {
+    let texts = events.iter().map(|event| root.read(format!("{folder}/{}/format", event.replace(':', "/"))));
+    texts.collect::<Result<String, _>>().map_err(|error| {
+        let why = format!("{folder}: {error}; should perf be killed, its file cannot be read");
+        Missing::new("formats.txt", why)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::root::fake::Machine;
+
+    #[test]
+    fn formats_are_kept_whole_or_missed() {
+        let machine = Machine::new(&[
+            ("/t/events/kmem/kfree/format", "name: kfree\nID: 1\n"),
+            ("/t/events/kmem/kmalloc/format", "name: kmalloc\nID: 2\n"),
+        ]);
+        let text = |events: &[&str]| formats(&machine.root(), "/t/events", events);
+        let wanted = "name: kmalloc\nID: 2\nname: kfree\nID: 1\n";
+        assert_eq!(text(&["kmem:kmalloc", "kmem:kfree"]).as_deref(), Ok(wanted));
+        assert!(text(&["kmem:kfree", "sched:x"]).is_err_and(|missing| missing.what == "formats.txt"));
+    }
 
     #[test]
     fn a_6_12_kernel_gets_all_but_the_node_events() {

@@ -13,6 +13,7 @@
 //! | `slab.before.txt`, `slab.after.txt` | `/proc/slabinfo` |
 //! | `steady.txt`, `side.tsv` | the kernel's counters at the stamps `before`, `stamp1`, `stamp2` …, `after` |
 //! | `kallsyms.tsv` | the kernel's functions by address, to name call sites |
+//! | `formats.txt` | the `format` texts of the events, for a `perf.data` that was cut short and lost its own |
 //! | `recording.json` | kernel, CPUs, nodes, direct map, events, and what is missing and why |
 //!
 //! # What it takes

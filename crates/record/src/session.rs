@@ -1,7 +1,7 @@
 //! One recording from start to end: the order in which everything is done, and why in that order.
 //!
 //! ```text
-//! check ─ partial folder ─ signals ─ slab caches, slabinfo      quiet, not in the trace
+//! check ─ partial folder ─ signals ─ formats, caches, slabinfo  quiet, not in the trace
 //! perf up ─ tasks ─ enable+ack ─ tasks                          the trace begins inside; see tasks.rs
 //! stamp `before` ─ command … stamp1, stamp2 … ─ stamp `after`   inside the trace, so each can be compared with it
 //! slabinfo ─ perf ends ─ caches, symbols, nodes ─ rename        quiet again
@@ -12,8 +12,9 @@
 use crate::cgroup::{Hierarchy, Version};
 use crate::check::{self, Machine, Plan};
 use crate::command::{self, CommandEnd, User};
-use crate::describe::{Facts, Recording};
+use crate::describe::{self, Facts, Recording};
 use crate::error::{Error, Missing};
+use crate::events;
 use crate::folder::Partial;
 use crate::perf::{self, LEAST_RING, Start};
 use crate::root::Root;
@@ -106,6 +107,13 @@ impl Session<'_> {
 
     /// Everything that happens while perf runs.
     fn trace(&mut self, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Recorded, Error> {
+        // First of all what a recording needs that gets no further than perf.
+        let early = describe::early(self.plan.hierarchy.as_ref());
+        self.partial.write("recording.json", &early)?;
+        match events::formats(&self.root, &self.plan.tracefs, &self.plan.events) {
+            Ok(text) => self.partial.write("formats.txt", &text)?,
+            Err(missing) => self.plan.missing.push(missing),
+        }
         let geometry = slabs::read(&self.root);
         self.keep_slabinfo("slab.before.txt")?;
         let (mut perf, ring) = self.launch()?;
@@ -192,10 +200,10 @@ impl Session<'_> {
             if let Some(status) = perf.ended()? {
                 return Err(perf.failure(status));
             }
-            if let Some(child) = &mut child {
-                if child.try_wait().map_err(Error::system("waiting for the command"))?.is_some() {
-                    return Ok(());
-                }
+            if let Some(child) = &mut child
+                && child.try_wait().map_err(Error::system("waiting for the command"))?.is_some()
+            {
+                return Ok(());
             }
             if now >= limit || self.signals.stopped() {
                 return Ok(());
@@ -280,8 +288,8 @@ impl Session<'_> {
             What::Seconds(_) => None,
         };
         let recording = Recording {
-            schema: "tenalloc.recording",
-            version: 1,
+            schema: describe::SCHEMA,
+            version: describe::VERSION,
             tenalloc: env!("CARGO_PKG_VERSION"),
             kernel: facts.kernel,
             page_size: facts.page_size,
@@ -311,12 +319,11 @@ impl Session<'_> {
 
 /// Asks the command to end, as a recording that is over or has failed does.
 fn end(child: Option<&mut Child>) {
-    if let Some(child) = child {
-        if let (Ok(None), Some(pid)) =
+    if let Some(child) = child
+        && let (Ok(None), Some(pid)) =
             (child.try_wait(), i32::try_from(child.id()).ok().and_then(Pid::from_raw))
-        {
-            let _ = kill_process(pid, Signal::TERM);
-        }
+    {
+        let _ = kill_process(pid, Signal::TERM);
     }
 }
 

@@ -122,10 +122,10 @@ fn line(root: &Root, version: Version, path: &str, folder: &Path) -> Option<Stri
         Version::V1 => ("memory.usage_in_bytes", V1_NAMES),
     };
     let mut text = format!("{} {}", field(path).replace(' ', "\\040"), root.word(folder.join(usage))?);
-    if version == Version::V1 {
-        if let Some(kmem) = root.word(folder.join("memory.kmem.usage_in_bytes")) {
-            let _ = write!(text, " kmem {kmem}");
-        }
+    if version == Version::V1
+        && let Some(kmem) = root.word(folder.join("memory.kmem.usage_in_bytes"))
+    {
+        let _ = write!(text, " kmem {kmem}");
     }
     for entry in root.read(folder.join("memory.stat")).ok()?.lines() {
         if entry.split(' ').next().is_some_and(|name| names.contains(&name)) {

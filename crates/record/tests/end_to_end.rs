@@ -90,7 +90,7 @@ fn a_command_in_a_group_of_its_own() {
     assert_eq!(labels, summary.stamps);
     assert_eq!(names(place.path()), ["out, -x"]);
     let folder = &summary.folder;
-    for file in ["perf.data", "pids.tsv", "recording.json", "side.tsv", "steady.txt"] {
+    for file in ["formats.txt", "perf.data", "pids.tsv", "recording.json", "side.tsv", "steady.txt"] {
         assert!(names(folder).contains(&file.to_owned()), "{file} in {:?}", names(folder));
     }
 

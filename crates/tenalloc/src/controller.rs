@@ -87,6 +87,7 @@ pub(crate) struct Inner {
     pub(crate) shrinkers: Registry,
     pub(crate) signals: Signals,
     pub(crate) forced_bytes: AtomicU64,
+    pub(crate) offline_cancels: AtomicU32,
     pub(crate) slab_bytes: AtomicU64,
     pub(crate) vector_bytes: AtomicU64,
     pub(crate) large_bytes: AtomicU64,
@@ -194,7 +195,7 @@ impl Inner {
     /// Takes a cache off the list if `ready` allows it, with the list locked.
     pub(crate) fn unlist_cache(&self, record: &Record, ready: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut list = self.caches.lock();
-        if Cache::is_destroyed(record) {
+        if record.is_destroyed() {
             return Err(Error::CacheDestroyed);
         }
         ready()?;
@@ -218,7 +219,7 @@ impl Inner {
         let list = self.caches.lock();
         let next = match last {
             None => list.first,
-            Some(record) if Cache::is_destroyed(record) => null_mut(),
+            Some(record) if record.is_destroyed() => null_mut(),
             // SAFETY: the list's lock is held, and the record is still on it.
             Some(record) => unsafe { *record.next.get() },
         };
@@ -306,6 +307,7 @@ impl Controller {
                 shrinkers: Registry::new(),
                 signals: Signals::new(),
                 forced_bytes: AtomicU64::new(0),
+                offline_cancels: AtomicU32::new(0),
                 slab_bytes: AtomicU64::new(0),
                 vector_bytes: AtomicU64::new(0),
                 large_bytes: AtomicU64::new(0),

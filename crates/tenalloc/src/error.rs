@@ -79,6 +79,8 @@ pub enum Error {
         /// How many.
         objects: u64,
     },
+    /// The cache serves a size class of `malloc`: it stays as long as the controller.
+    SizeClass,
 }
 
 /// Bytes of a path, and children, that an error carries: with these an `Error` stays below the 128 bytes from which on
@@ -212,6 +214,9 @@ impl fmt::Display for Error {
             Self::WrongCache { address } => write!(f, "{address:#x} belongs to another cache"),
             Self::CacheDestroyed => f.write_str("the cache was destroyed"),
             Self::CacheBusy { objects } => write!(f, "the cache has {objects} live objects"),
+            Self::SizeClass => {
+                f.write_str("the cache serves a size class: it stays as long as the controller")
+            }
         }
     }
 }

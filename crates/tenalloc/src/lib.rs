@@ -75,6 +75,9 @@ pub use lru::{Isolated, ListLru, LruItem, LruStatus};
 pub use page::{PAGE, Topology};
 #[cfg(feature = "std")]
 pub use reclaim::{Background, BackgroundBuilder};
-pub use reclaim::{OutOfMemory, Reclaimed, Registration, Scanned, Shrink, Shrinker, Verdict};
+pub use reclaim::{
+    Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Registration, Scanned, Shrink,
+    Shrinker, Verdict,
+};
 pub use slab::{Cache, CacheConfig, CacheStat, Geometry, NodePolicy};
 pub use stat::Stat;

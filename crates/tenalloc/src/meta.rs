@@ -107,6 +107,20 @@ impl Meta {
         Some(())
     }
 
+    /// As [`alloc`](Self::alloc) for a large block that will be touched bit by bit: whoever has it counts what is
+    /// resident. To be given back by [`free_lazy`](Self::free_lazy).
+    pub(crate) fn alloc_lazy(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        if self.source.admit(bytes) { self.source.map(bytes, PAGE, None) } else { None }
+    }
+
+    /// # Safety
+    /// `block` came from `alloc_lazy(bytes)` of this, and nobody uses it any more.
+    pub(crate) unsafe fn free_lazy(&self, block: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise: a whole mapping.
+        unsafe { self.source.unmap(block, bytes.next_multiple_of(PAGE)) };
+    }
+
     /// Gives a block back.
     ///
     /// # Safety

@@ -84,6 +84,7 @@ impl Controller {
         stat.owner_vector_bytes = inner.vector_bytes.load(Relaxed);
         stat.metadata_bytes = (meta as u64).saturating_sub(stat.owner_vector_bytes)
             + totals.headers as u64
+            + (inner.tree.resident() + inner.owners.resident()) as u64
             + self.fixed_bytes();
         stat.free_page_bytes = totals.dirty as u64;
         stat.mapped_bytes = totals.mapped as u64;

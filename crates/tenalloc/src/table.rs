@@ -1,9 +1,11 @@
 //! A table of records with stable addresses, found by a 32-bit id without a lock.
 //!
 //! Segments double: segment k holds 64 · 2^k records, so 26 pointers reach four billion records and a small
-//! table is small. Free records are linked by the caller's lock.
+//! table is small; what is not used of a segment is address space only. Free records are linked under the caller's
+//! lock.
 
 use crate::meta::Meta;
+use crate::page::PAGE;
 use core::marker::PhantomData;
 use core::mem::size_of;
 use core::ptr::{NonNull, null_mut};
@@ -49,12 +51,27 @@ impl<T> Table<T> {
         let (segment, _) = place(id);
         let slot = self.segments.get(segment)?;
         if slot.load(Ordering::Relaxed).is_null() {
-            slot.store(meta.alloc(bytes::<T>(segment))?.as_ptr().cast(), Ordering::Release);
+            slot.store(meta.alloc_lazy(bytes::<T>(segment))?.as_ptr().cast(), Ordering::Release);
         }
         self.get(id)
     }
 
-    /// Gives the large segments back (small ones go with `meta`).
+    /// Bytes resident when the first `used` records have been touched, in whole pages.
+    pub(crate) fn resident(&self, used: u32) -> usize {
+        let mut left = used as usize;
+        let mut sum = 0;
+        for (segment, slot) in self.segments.iter().enumerate() {
+            if left == 0 || slot.load(Ordering::Relaxed).is_null() {
+                break;
+            }
+            let here = left.min((FIRST as usize) << segment);
+            sum += (here * size_of::<T>()).next_multiple_of(PAGE);
+            left -= here;
+        }
+        sum
+    }
+
+    /// Gives the segments back.
     ///
     /// # Safety
     /// No record is used again.
@@ -62,7 +79,7 @@ impl<T> Table<T> {
         for (segment, slot) in self.segments.iter().enumerate() {
             if let Some(start) = NonNull::new(slot.swap(null_mut(), Ordering::Relaxed)) {
                 // SAFETY: allocated by `grow` with this size.
-                unsafe { meta.free(start.cast(), bytes::<T>(segment)) };
+                unsafe { meta.free_lazy(start.cast(), bytes::<T>(segment)) };
             }
         }
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// The system would not let us read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}{}", path.display(), remedy(source))]
     Io {
         /// File or folder.
         path: PathBuf,
@@ -47,6 +47,16 @@ impl fmt::Display for Place {
     }
 }
 
+/// What to do about a refusal of the system, where that can be told.
+fn remedy(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "; a recording belongs to who made it: use sudo, or chown -R it"
+        }
+        _ => "",
+    }
+}
+
 impl Error {
     /// Every error here is bad input or bad usage: 2.
     pub fn exit_code(&self) -> u8 {
@@ -71,5 +81,18 @@ impl Error {
 
     pub(crate) fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
         Self::Io { path: path.into(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_tells_what_to_do() {
+        let error = |kind: std::io::ErrorKind| Error::io("x", kind.into()).to_string();
+        assert!(error(std::io::ErrorKind::PermissionDenied).contains("; a recording belongs"));
+        assert!(error(std::io::ErrorKind::NotFound).starts_with("cannot read x: "));
+        assert!(!error(std::io::ErrorKind::NotFound).contains("sudo"));
     }
 }

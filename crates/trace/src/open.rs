@@ -7,7 +7,7 @@ use crate::read::format::Formats;
 use crate::read::head::Head;
 use crate::read::{Recording, Sink, perf, script};
 use crate::resolve::stream::Resolver;
-use crate::sidecar::{Sidecar, geometry, ranges, recording, sites, slabinfo, stamps, tasks};
+use crate::sidecar::{Sidecar, functions, geometry, ranges, recording, sites, slabinfo, stamps, tasks};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -156,6 +156,7 @@ pub fn perf_events(bytes: &[u8]) -> Result<u64, Error> {
             self.0 += 1;
         }
         fn symbol(&mut self, _: u64, _: &str) {}
+        fn end(&mut self, _: &Names) {}
     }
     let mut input = std::io::Cursor::new(bytes);
     let head = Head::read(&mut input, bytes.len() as u64, "bytes")?;
@@ -183,6 +184,7 @@ pub fn sidecar_text(text: &str) -> usize {
         stamps::parse(text, "steady.txt", rows.as_deref().unwrap_or_default(), notes).is_ok(),
         rows.is_ok(),
         sites::parse(text, "callsites.tsv").is_ok(),
+        functions::parse(text, "kallsyms.tsv").is_ok(),
         geometry::Table::parse(text, "slabgeom.txt").is_ok(),
         ranges::parse(text, "srat.txt").is_ok(),
         recording::Recording::parse(text, "recording.json").is_ok_and(|r| r.ranges().is_ok()),

@@ -14,17 +14,22 @@ use std::path::{Path, PathBuf};
 /// What is no regular file (`/dev/stdout`, a pipe) cannot be replaced and is written to directly.
 ///
 /// # Errors
-/// Those of `write`, and of making, syncing and renaming the file; these name the path.
+/// Those of `write`, and of making, syncing and renaming the file; all name the path and keep their kind.
 pub fn write_atomically<F>(path: &Path, write: F) -> io::Result<()>
 where
     F: FnOnce(&mut dyn Write) -> io::Result<()>,
 {
-    let place = |e: io::Error| io::Error::new(e.kind(), format!("cannot write {}: {e}", path.display()));
+    // Not the name of the temporary file, which `tempfile` puts behind what the system said.
+    let place = |e: io::Error| {
+        let text = e.to_string();
+        let said = text.split(" at path ").next().unwrap_or(&text);
+        io::Error::new(e.kind(), format!("cannot write {}: {said}", path.display()))
+    };
     let old = match fs::metadata(path) {
         Ok(meta) if meta.is_dir() => return Err(place(io::ErrorKind::IsADirectory.into())),
         Ok(meta) if !meta.is_file() => {
             let mut out = BufWriter::new(fs::OpenOptions::new().write(true).open(path).map_err(place)?);
-            write(&mut out)?;
+            write(&mut out).map_err(place)?;
             return out.flush().map_err(place);
         }
         Ok(meta) => Some(meta),
@@ -43,7 +48,7 @@ where
     builder.prefix(".tenalloc-").suffix(".tmp").permissions(Permissions::from_mode(0o666));
     let mut file = builder.tempfile_in(&folder).map_err(place)?;
     let mut out = BufWriter::new(file.as_file_mut());
-    write(&mut out)?;
+    write(&mut out).map_err(place)?;
     out.flush().map_err(place)?;
     drop(out);
     if let Some(meta) = old {
@@ -76,7 +81,8 @@ mod tests {
             w.write_all(&[b'x'; 100_000])?;
             Err(io::Error::other("half way"))
         });
-        assert_eq!(error.expect_err("fails").to_string(), "half way");
+        let text = error.expect_err("fails").to_string();
+        assert_eq!(text, format!("cannot write {}: half way", path.display()));
         assert_eq!(fs::read(&path).expect("read"), b"old");
         assert_eq!(names(folder.path()), ["a.json"]);
     }
@@ -102,7 +108,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("no/such.html");
         let error = write_atomically(&path, |w| w.write_all(b"x")).expect_err("no folder");
-        assert!(error.to_string().contains("no/such.html"), "{error}");
+        let expected = format!("cannot write {}: No such file or directory (os error 2)", path.display());
+        assert_eq!(error.to_string(), expected);
         let error = write_atomically(folder.path(), |w| w.write_all(b"x")).expect_err("a folder");
         assert!(error.to_string().contains("cannot write"), "{error}");
     }

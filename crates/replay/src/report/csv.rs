@@ -26,7 +26,7 @@ impl<W: Write> Out<W> {
         let t = at.t.map_or(String::new(), |t| t.to_string());
         self.0
             .write_record([at.section, at.design, at.name, at.key, &t, metric, unit, value])
-            .map_err(io::Error::other)
+            .map_err(io_error)
     }
 
     /// Whole numbers of one unit.
@@ -52,7 +52,7 @@ impl<W: Write> Out<W> {
 /// Those of `out`.
 pub fn write(report: &Report, out: impl Write) -> io::Result<()> {
     let mut out = Out(csv::Writer::from_writer(out));
-    out.0.write_record(HEADER).map_err(io::Error::other)?;
+    out.0.write_record(HEADER).map_err(io_error)?;
     trace(report, &mut out)?;
     for design in &report.designs {
         totals(design, &mut out)?;
@@ -65,6 +65,14 @@ pub fn write(report: &Report, out: impl Write) -> io::Result<()> {
         out.put(Place { section: "note", name: &name, ..Place::default() }, "note", "text", note)?;
     }
     out.0.flush()
+}
+
+/// What the writer below said, as it said it.
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }
 
 fn trace<W: Write>(report: &Report, out: &mut Out<W>) -> io::Result<()> {

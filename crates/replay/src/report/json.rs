@@ -29,7 +29,7 @@ pub fn write(report: &Report, mut out: impl Write) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Reads what [`write`] wrote. Fields that are not known (of a later tenalloc) are passed over.
+/// Reads what [`write()`] wrote. Fields that are not known (of a later tenalloc) are passed over.
 ///
 /// # Errors
 /// [`ReadError`].

@@ -1,6 +1,7 @@
 //! The kernel comparison: each group's bytes in the kernel's own `memory.stat` against the replay's.
 //!
-//! Apart from the table, because `--truth` prints it alone and for every group.
+//! Apart from the table, which says in one line how many groups are equal (`summary`): this has every group that is
+//! not, and is printed behind the table when `--truth` asks for it.
 
 use std::io::{self, Write};
 
@@ -19,19 +20,17 @@ impl TruthRow {
     }
 }
 
-/// Writes the comparison: the groups that differ, and how many are equal.
+/// Writes the groups that differ, each stamp's behind an empty line; nothing when all are equal.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write(report: &Report, style: Style, mut out: impl Write) -> io::Result<()> {
     let out = &mut out;
     if report.truth.is_empty() {
+        writeln!(out)?;
         return wrap(out, "", NONE, style.width);
     }
-    for truth in &report.truth {
-        stamp(report, truth, style, out)?;
-    }
-    summary(report, style, out)
+    report.truth.iter().try_for_each(|truth| stamp(report, truth, style, out))
 }
 
 const NONE: &str = "The recording holds none of the kernel's own figures. `tenalloc record` keeps them; \
@@ -72,6 +71,7 @@ fn stamp(report: &Report, truth: &Truth, style: Style, out: &mut impl Write) -> 
         grid.row(cells);
     }
     if !rows.is_empty() {
+        writeln!(out)?;
         grid.print(out, style.width, style.colour)?;
     }
     if rows.len() > ROWS {
@@ -92,13 +92,49 @@ pub(super) fn summary(report: &Report, style: Style, out: &mut impl Write) -> io
     Ok(())
 }
 
-/// `steady: 40 of 41 groups equal the kernel's own figure to the byte, under every design`.
+/// `steady at 14.5 s: 40 of 41 groups equal the kernel's own figure to the byte, under every design`.
 pub(super) fn sentence(truth: &Truth) -> String {
+    let designs = truth.rows.iter().map(|row| row.designs.len()).max().unwrap_or(0);
     format!(
-        "{} at {}: {} of {} equal the kernel's own figure to the byte, under every design",
+        "{} at {}: {} of {} equal the kernel's own figure to the byte{}",
         truth.label,
         seconds(truth.t),
         count(truth.equal),
         counted(truth.groups, "group", "groups"),
+        if designs > 1 { ", under every design" } else { "" },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(designs: usize, kernel: u64) -> Report {
+        let row = TruthRow { path: "/g".into(), kernel, designs: vec![72; designs] };
+        let equal = row.is_equal().into();
+        let truth = Truth { label: "steady".into(), t: 14.5, groups: 1, equal, rows: vec![row] };
+        Report { truth: vec![truth], ..Report::default() }
+    }
+
+    fn printed(report: &Report) -> String {
+        let mut out = Vec::new();
+        write(report, Style::default(), &mut out).expect("writes to memory");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn every_design_is_spoken_of_where_there_are_several() {
+        let told = |designs| sentence(&report(designs, 72).truth[0]);
+        assert_eq!(told(1), "steady at 14.5 s: 1 of 1 group equal the kernel's own figure to the byte");
+        assert_eq!(told(2), told(1) + ", under every design");
+    }
+
+    #[test]
+    fn only_what_differs_is_listed() {
+        assert_eq!(printed(&report(2, 72)), "");
+        let text = printed(&report(2, 80));
+        assert!(text.starts_with("\nsteady at 14.5 s") && text.ends_with("80      72      −8\n"), "{text:?}");
+        assert!(!text.contains("equal"), "{text}");
+        assert!(printed(&Report::default()).starts_with("\nThe recording holds none"));
+    }
 }

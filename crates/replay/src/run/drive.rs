@@ -1,14 +1,15 @@
 //! One design over one program, step by step.
 
 use super::error::Error;
-use super::model::{Live, Model};
+use super::model::{Live, Model, State};
 use super::sample::{Sampler, usage};
-use super::{is_compared, snapshot};
+use super::verify::{Marks, Wrong, sums};
+use super::{compared, snapshot};
 use crate::report::{Checks, Design as Found, Sample};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use tenalloc_designs::{CacheKey, CacheSpec, Design, Geometry, GroupKey, Place};
 use tenalloc_trace::Program;
-use tenalloc_trace::program::{GroupId, Op, OpKind};
+use tenalloc_trace::program::{Group, GroupId, Op, OpKind};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,8 +22,11 @@ pub struct Settings {
 /// Steps between two calls of the progress function.
 const TELL: usize = 1 << 16;
 
-/// The exact charge of each group of each stamp, in the order of the stamps that are compared.
-type Charges = Vec<Vec<u64>>;
+/// Longest name that a group of the engine may have, bytes.
+const LONGEST_NAME: usize = 255;
+
+/// The exact charge of each group that a stamp compares, for each stamp of the program.
+pub(super) type Charges = Vec<Vec<u64>>;
 
 pub(super) fn drive(
     program: &Program,
@@ -45,27 +49,30 @@ pub(super) fn drive(
             run.check(step)?;
         }
     }
-    run.check(program.ops.len())?;
-    tell(program.ops.len() as u64);
+    let end = program.ops.len();
+    run.check(end)?;
+    if let Some(Err(wrong)) = run.marks.as_ref().map(Marks::look) {
+        return Err(run.differs(end, wrong));
+    }
+    tell(end as u64);
     // A program without an allocation has no peak: the end is as good a moment.
     let mut found = match at_peak {
         Some(found) => found,
         None => run.snapshot(program.length_ns),
     };
     let live = run.model.live_bytes;
-    let end = Sample { t: program.length_ns as f64 / 1e9, usage: usage(run.design, live) };
-    let (series, average, average_utilisation, max_slab) = run.sampler.finish(live, run.design);
+    found.at_end = Sample { t: program.length_ns as f64 / 1e9, usage: usage(run.design, live) };
+    let sampled = run.sampler.finish(live, run.design);
+    found.series = sampled.series;
+    found.max_slab = sampled.max_slab;
+    found.average = sampled.average;
+    found.average_utilisation = sampled.average_utilisation;
     found.name = run.design.name().into();
     found.summary = run.design.summary().into();
-    found.series = series;
-    found.at_end = end;
-    found.max_slab = max_slab;
-    found.average = average;
-    found.average_utilisation = average_utilisation;
     found.groups_created = run.created;
     found.groups_removed = run.removed;
     found.orphans = run.design.orphans();
-    found.ops = program.ops.len() as u64;
+    found.ops = end as u64;
     found.checks = run.checks;
     Ok((found, run.charges))
 }
@@ -80,8 +87,8 @@ struct Run<'a> {
     /// Path → the living group.
     paths: HashMap<&'a str, GroupId>,
     charges: Charges,
-    /// With checks: where each live object lies.
-    places: Option<BTreeMap<usize, usize>>,
+    /// With checks only.
+    marks: Option<Marks>,
     created: u64,
     removed: u64,
     checks: Checks,
@@ -89,14 +96,18 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(program: &'a Program, design: &'a mut dyn Design, settings: &Settings) -> Result<Self, Error> {
+        let orderly = |(i, group): (usize, &Group)| group.parent.is_none_or(|p| (p.0 as usize) < i);
+        if !program.groups.iter().enumerate().all(orderly) {
+            return Err(Error::Program { step: 0, what: "a group stands before its parent" });
+        }
         let mut run = Self {
             program,
             model: Model::new(program),
             sampler: Sampler::new(program.length_ns),
             keys: vec![None; program.groups.len()],
             paths: HashMap::new(),
-            charges: Vec::new(),
-            places: settings.check_every.map(|_| BTreeMap::new()),
+            charges: vec![Vec::new(); program.stamps.len()],
+            marks: settings.check_every.map(|_| Marks::default()),
             created: 0,
             removed: 0,
             checks: Checks::default(),
@@ -114,8 +125,8 @@ impl<'a> Run<'a> {
         // Objects of tasks that the recording does not tell have a group of their own: they are charged to somebody.
         let unknown = GroupId::UNKNOWN.0 as usize;
         if program.groups.get(unknown).is_some_and(|g| g.charged) {
-            let key = run.design.add_group(None, "(unknown)");
-            run.keys[unknown] = Some(key.map_err(|e| run.refused(0, "group (unknown)".into(), e))?);
+            let key = run.design.add_group(None, UNKNOWN);
+            run.keys[unknown] = Some(key.map_err(|e| run.refused(0, format!("group {UNKNOWN}"), e))?);
         }
         Ok(run)
     }
@@ -124,116 +135,129 @@ impl<'a> Run<'a> {
         Error::Design { design: self.design.name().into(), step, what, source }
     }
 
+    fn differs(&self, step: usize, wrong: Wrong) -> Error {
+        let Wrong { what, found, expected } = wrong;
+        Error::Check { design: self.design.name().into(), step, what, found, expected }
+    }
+
     #[inline]
     fn step(&mut self, step: usize, op: &Op) -> Result<(), Error> {
         match op.kind {
             OpKind::Alloc => self.alloc(step, op),
             OpKind::Free | OpKind::HiddenFree => self.free(step, op),
-            OpKind::Create => self.create(step, op),
-            OpKind::Remove => self.remove(step, op),
-            OpKind::Stamp => {
-                self.stamp(op);
-                Ok(())
-            }
+            OpKind::Create => self.create(step, op.group),
+            OpKind::Remove => self.remove(step, op.group),
+            OpKind::Stamp => self.stamp(step, op),
             // Mounts register lists; no design here has lists yet.
             OpKind::Mount | OpKind::Unmount => Ok(()),
         }
     }
 
     fn alloc(&mut self, step: usize, op: &Op) -> Result<(), Error> {
-        let group = self.keys.get(op.group.0 as usize).copied().flatten();
-        let place = Place { cpu: op.cpu, node: op.node };
-        let object = match self.design.alloc(place, CacheKey(op.cache.0), group) {
-            Ok(object) => object,
-            Err(e) => return Err(self.refused(step, format!("an object of cache {}", op.cache.0), e)),
+        let group = match self.model.state(op.group) {
+            Some(State::Alive) => op.group,
+            // Its owner has passed to the nearest group above that lives.
+            Some(State::Removed) => self.model.living(op.group).unwrap_or(GroupId::ROOT),
+            None if op.group == GroupId::NOBODY => op.group,
+            _ => return Err(Error::Program { step, what: "an object of a group that was not made" }),
         };
-        if !self.model.alloc(op.slot, Live { object, group: op.group, cache: op.cache }) {
-            return Err(Error::Program { step, what: "an allocation into a slot that is taken" });
+        let key = self.keys.get(group.0 as usize).copied().flatten();
+        let place = Place { cpu: op.cpu, node: op.node };
+        let object = match self.design.alloc(place, CacheKey(op.cache.0), key) {
+            Ok(object) => object,
+            Err(e) => return Err(self.refused(step, self.object(op), e)),
+        };
+        if !self.model.alloc(op.slot, Live { object, group, cache: op.cache }) {
+            return Err(Error::Program { step, what: "an allocation into a slot that is taken or unknown" });
         }
         self.sampler.grown(self.design.slab_bytes());
-        if self.places.is_some() {
-            self.mark(step, op, object.as_ptr())?;
+        if let Some(marks) = &mut self.marks {
+            let cache = self.program.caches.get(usize::from(op.cache.0));
+            let slot_size = cache.map_or(0, |c| c.slot_size);
+            let usable = cache.and_then(|c| c.geometry).map_or(slot_size, |g| g.object_size);
+            marks.put(object, slot_size, usable).map_err(|wrong| self.differs(step, wrong))?;
         }
         Ok(())
     }
 
-    /// With checks: the object lies apart from all others; it gets its slot's number written into it.
-    fn mark(&mut self, step: usize, op: &Op, object: *mut u8) -> Result<(), Error> {
-        let size = self.model.slot_size(op.cache).unwrap_or(0) as usize;
-        let (start, end) = (object as usize, object as usize + size);
-        let places = self.places.get_or_insert_default();
-        let before = places.range(..end).next_back().filter(|(at, len)| **at + **len > start);
-        if let Some((&at, _)) = before {
-            let what = format!("the object of slot {}, at an address that a live one covers,", op.slot);
-            return Err(self.differs(step, what, start as u64, at as u64));
-        }
-        places.insert(start, size);
-        if size >= 8 {
-            // SAFETY: a live object of at least 8 bytes that nobody else knows of.
-            unsafe { object.cast::<u64>().write_unaligned(u64::from(op.slot)) };
-        }
-        Ok(())
+    fn object(&self, op: &Op) -> String {
+        let cache = self.program.caches.get(usize::from(op.cache.0));
+        cache.map_or("an object of an unknown cache".into(), |c| format!("an object of cache {}", c.name))
     }
 
     fn free(&mut self, step: usize, op: &Op) -> Result<(), Error> {
         let Some(live) = self.model.free(op.slot) else {
             return Err(Error::Program { step, what: "a free of an empty slot" });
         };
-        if let Some(places) = &mut self.places {
-            let size = places.remove(&(live.object.as_ptr() as usize)).unwrap_or(0);
-            // SAFETY: live until the call below, written by `mark`.
-            let mark = if size >= 8 {
-                unsafe { live.object.cast::<u64>().read_unaligned() }
-            } else {
-                op.slot.into()
-            };
-            if mark != u64::from(op.slot) {
-                return Err(self.differs(step, "the contents of an object".into(), mark, op.slot.into()));
-            }
+        if let Some(marks) = &mut self.marks {
+            marks.take(live.object).map_err(|wrong| self.differs(step, wrong))?;
         }
         // SAFETY: the object came from `alloc`, and the model has just let go of it.
         unsafe { self.design.free(op.cpu, live.object) }.map_err(|e| self.refused(step, "a free".into(), e))
     }
 
-    fn create(&mut self, step: usize, op: &Op) -> Result<(), Error> {
-        let index = op.group.0 as usize;
-        let Some(group) = self.program.groups.get(index) else {
-            return Err(Error::Program { step, what: "an unknown group" });
+    fn create(&mut self, step: usize, id: GroupId) -> Result<(), Error> {
+        let group = self.program.groups.get(id.0 as usize);
+        let Some((group, State::Never)) = group.zip(self.model.state(id)) else {
+            return Err(Error::Program { step, what: "a group made twice, or one that is unknown" });
         };
-        self.model.create(op.group);
-        self.paths.insert(&group.path, op.group);
+        if group.parent.is_some_and(|p| self.model.state(p) == Some(State::Never)) {
+            return Err(Error::Program { step, what: "a group whose parent was not made" });
+        }
+        self.model.create(id);
+        self.paths.insert(&group.path, id);
         if group.charged {
-            let parent = group.parent.and_then(|p| self.keys.get(p.0 as usize).copied().flatten());
-            let name = group.path.rsplit('/').next().unwrap_or(&group.path);
-            let key = self.design.add_group(parent, name);
-            self.keys[index] = Some(key.map_err(|e| self.refused(step, format!("group {}", group.path), e))?);
+            // A parent that was removed before its child was made: events were lost. Its own parent stands in.
+            let parent = self.model.above(id).and_then(|p| self.keys[p.0 as usize]);
+            let key = self.design.add_group(parent, &name(&group.path, id));
+            self.keys[id.0 as usize] =
+                Some(key.map_err(|e| self.refused(step, format!("group {}", group.path), e))?);
             self.created += 1;
         }
         Ok(())
     }
 
-    fn remove(&mut self, step: usize, op: &Op) -> Result<(), Error> {
-        let group = self.program.groups.get(op.group.0 as usize);
-        let group = group.ok_or(Error::Program { step, what: "an unknown group" })?;
-        self.model.remove(op.group);
-        self.paths.remove(group.path.as_str());
-        if let Some(key) = self.keys[op.group.0 as usize] {
-            let gone = self.design.remove_group(key);
-            gone.map_err(|e| self.refused(step, format!("removal of group {}", group.path), e))?;
-            self.removed += 1;
+    fn remove(&mut self, step: usize, id: GroupId) -> Result<(), Error> {
+        match self.model.state(id) {
+            Some(State::Alive) if id >= GroupId::FIRST => {}
+            // It went with its parent.
+            Some(State::Removed) => return Ok(()),
+            _ => return Err(Error::Program { step, what: "the removal of a group that was not made" }),
+        }
+        // The kernel removes no group that has living children: their own removals were lost, and they are gone.
+        let mut doomed = vec![id];
+        while let Some(&last) = doomed.last() {
+            if let Some(child) = self.model.child(last) {
+                doomed.push(child);
+                continue;
+            }
+            doomed.pop();
+            let path = self.program.groups[last.0 as usize].path.as_str();
+            self.model.remove(last);
+            if self.paths.get(path) == Some(&last) {
+                self.paths.remove(path);
+            }
+            if let Some(key) = self.keys[last.0 as usize] {
+                let gone = self.design.remove_group(key);
+                gone.map_err(|e| self.refused(step, format!("removal of group {path}"), e))?;
+                self.removed += 1;
+            }
         }
         Ok(())
     }
 
-    fn stamp(&mut self, op: &Op) {
-        let stamp = self.program.stamps.get(op.slot as usize).filter(|s| is_compared(s));
-        if let Some(stamp) = stamp {
-            let charge = |(path, _): &(String, u64)| {
-                let key = self.paths.get(path.as_str()).and_then(|g| self.keys[g.0 as usize]);
-                key.map_or(0, |key| self.design.charge(key))
-            };
-            self.charges.push(stamp.slab.iter().map(charge).collect());
-        }
+    fn stamp(&mut self, step: usize, op: &Op) -> Result<(), Error> {
+        let index = op.slot as usize;
+        let (Some(stamp), Some(charges)) = (self.program.stamps.get(index), self.charges.get_mut(index))
+        else {
+            return Err(Error::Program { step, what: "an unknown stamp" });
+        };
+        let charge = |(path, _): &(String, u64)| {
+            let key = self.paths.get(path.as_str()).and_then(|g| self.keys[g.0 as usize]);
+            key.map_or(0, |key| self.design.charge(key))
+        };
+        *charges = compared(stamp).map(charge).collect();
+        Ok(())
     }
 
     /// The peak: what only a closer look tells.
@@ -247,33 +271,21 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn differs(&self, step: usize, what: String, found: u64, expected: u64) -> Error {
-        Error::Check { design: self.design.name().into(), step, what, found, expected }
-    }
-
-    /// Every group's exact charge = Σ over its live objects; every cache's objects are those of the trace.
     fn check(&mut self, step: usize) -> Result<(), Error> {
-        let charges = self.model.charges();
-        let mut groups = 0;
-        for (i, key) in self.keys.iter().enumerate() {
-            let (Some(key), true) = (key, self.model.get(GroupId(i as u32)).alive) else { continue };
-            let found = self.design.charge(*key);
-            if found != charges[i] {
-                let what = format!("the charge of group {}", self.program.groups[i].path);
-                return Err(self.differs(step, what, found, charges[i]));
-            }
-            groups += 1;
-        }
-        for ((usage, expected), cache) in
-            self.design.caches().iter().zip(self.model.cache_objects()).zip(&self.program.caches)
-        {
-            if usage.objects != *expected {
-                let what = format!("the number of objects of cache {}", cache.name);
-                return Err(self.differs(step, what, usage.objects, *expected));
-            }
-        }
-        self.checks.groups = groups;
+        let checked = sums(self.program, &self.model, &self.keys, self.design);
+        self.checks.groups = checked.map_err(|wrong| self.differs(step, wrong))?;
         self.checks.model += 1;
         Ok(())
     }
+}
+
+/// The design's group of [`GroupId::UNKNOWN`].
+const UNKNOWN: &str = "(unknown)";
+
+/// What a design calls a group: the last part of its path. What the engine could not take, or mistake for another, is
+/// called by its number: nobody sees the name.
+fn name(path: &str, id: GroupId) -> String {
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let odd = matches!(last, "" | "." | ".." | UNKNOWN) || last.len() > LONGEST_NAME || last.contains('\0');
+    if odd { format!("#{}", id.0) } else { last.into() }
 }

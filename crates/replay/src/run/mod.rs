@@ -3,6 +3,7 @@
 //! ```text
 //!   Program ─► drive ─► Design        every alloc and free, for real
 //!                │ ├─► model          who owns how much, by plain addition
+//!                │ ├─► verify         is that what the design says, too?
 //!                │ ├─► sample         sizes over time, averages
 //!                │ └─► snapshot       caches, groups, sharing at the peak of live bytes
 //!                └─► truth at each stamp, sums at the end ─► Report
@@ -16,6 +17,9 @@ mod error;
 mod model;
 mod sample;
 mod snapshot;
+#[cfg(test)]
+mod tests;
+mod verify;
 
 pub use drive::Settings;
 pub use error::Error;
@@ -24,6 +28,7 @@ use crate::report::{self, Report, Truth, TruthRow};
 use std::time::Instant;
 use tenalloc_designs::{Machine, by_name};
 use tenalloc_trace::Program;
+use tenalloc_trace::program::Stamp;
 
 /// Names of all designs, oldest first.
 pub const DESIGNS: &[&str] = &tenalloc_designs::NAMES;
@@ -82,7 +87,11 @@ pub fn replay(
         let (mut found, charges) = drive::drive(program, design.as_mut(), settings, &mut tell)?;
         found.run_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         report.designs.push(found);
-        for (truth, charges) in report.truth.iter_mut().zip(charges) {
+        let charges = program.stamps.iter().zip(charges).filter(|(stamp, _)| is_compared(stamp));
+        for (truth, (_, charges)) in report.truth.iter_mut().zip(charges) {
+            if truth.rows.len() != charges.len() {
+                return Err(Error::Program { step: program.ops.len(), what: "a stamp has no step" });
+            }
             truth.rows.iter_mut().zip(charges).for_each(|(row, charge)| row.designs.push(charge));
         }
     }
@@ -115,24 +124,31 @@ fn trace(program: &Program, path: &str, read_ns: u64) -> report::Trace {
     }
 }
 
-/// The stamps to compare at. What the kernel counted before the first event cannot be in the trace.
+/// The stamps to compare at.
 fn truth(program: &Program) -> Vec<Truth> {
+    let row = |(path, kernel): &(String, u64)| TruthRow {
+        path: path.clone(),
+        kernel: *kernel,
+        designs: Vec::new(),
+    };
     let stamps = program.stamps.iter().filter(|stamp| is_compared(stamp));
     stamps
         .map(|stamp| Truth {
             label: stamp.label.clone(),
             t: stamp.time as f64 / 1e9,
-            groups: stamp.slab.len() as u64,
+            groups: compared(stamp).count() as u64,
             equal: 0,
-            rows: stamp
-                .slab
-                .iter()
-                .map(|(path, kernel)| TruthRow { path: path.clone(), kernel: *kernel, designs: Vec::new() })
-                .collect(),
+            rows: compared(stamp).map(row).collect(),
         })
         .collect()
 }
 
-fn is_compared(stamp: &tenalloc_trace::program::Stamp) -> bool {
-    stamp.label != "before" && !stamp.slab.is_empty()
+/// What the kernel counted before the first event cannot be in the trace.
+fn is_compared(stamp: &Stamp) -> bool {
+    stamp.label != "before" && compared(stamp).next().is_some()
+}
+
+/// The groups that can be compared: to `/` the kernel charges nothing, what it tells of it is the whole machine.
+fn compared(stamp: &Stamp) -> impl Iterator<Item = &(String, u64)> {
+    stamp.slab.iter().filter(|(path, _)| path != "/")
 }

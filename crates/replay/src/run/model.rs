@@ -16,6 +16,15 @@ pub(super) struct Live {
     pub(super) cache: CacheId,
 }
 
+/// Where a group is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    Never,
+    Alive,
+    Removed,
+}
+
 /// A group as the trace has it now.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Own {
@@ -23,8 +32,10 @@ pub(super) struct Own {
     pub(super) objects: u64,
     pub(super) bytes: u64,
     /// What it pays for: its own objects, and those of removed groups below it.
-    pub(super) charge: u64,
-    pub(super) alive: bool,
+    charge: u64,
+    /// Living groups whose nearest living group above is this one.
+    children: u32,
+    pub(super) state: State,
 }
 
 pub(super) struct Model<'a> {
@@ -39,10 +50,11 @@ pub(super) struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
+    /// Nothing yet. Every group's parent must come before it in the program.
     pub(super) fn new(program: &'a Program) -> Self {
         let mut groups = vec![Own::default(); program.groups.len()];
         // The fixed rows need no `Create`.
-        groups.iter_mut().take(GroupId::FIRST.0 as usize).for_each(|g| g.alive = true);
+        groups.iter_mut().take(GroupId::FIRST.0 as usize).for_each(|g| g.state = State::Alive);
         Self {
             program,
             slots: vec![None; program.slots as usize],
@@ -53,8 +65,13 @@ impl<'a> Model<'a> {
         }
     }
 
-    pub(super) fn slot_size(&self, cache: CacheId) -> Option<u64> {
-        self.program.caches.get(usize::from(cache.0)).map(|c| u64::from(c.slot_size))
+    pub(super) fn slot_size(&self, cache: CacheId) -> Option<u32> {
+        self.program.caches.get(usize::from(cache.0)).map(|c| c.slot_size)
+    }
+
+    /// `None`: the program has no such group.
+    pub(super) fn state(&self, group: GroupId) -> Option<State> {
+        self.groups.get(group.0 as usize).map(|g| g.state)
     }
 
     fn own(&mut self, group: GroupId) -> &mut Own {
@@ -65,19 +82,31 @@ impl<'a> Model<'a> {
         self.groups.get(group.0 as usize).copied().unwrap_or(self.nobody)
     }
 
-    /// The group that pays for objects of `group` now; `None`: nobody that is charged.
-    fn payer(&self, group: GroupId) -> Option<GroupId> {
-        let mut at = group;
-        loop {
-            let row = self.program.groups.get(at.0 as usize)?;
-            if self.groups[at.0 as usize].alive {
-                return row.charged.then_some(at);
-            }
-            at = row.parent?;
-        }
+    fn parent(&self, group: GroupId) -> Option<GroupId> {
+        self.program.groups.get(group.0 as usize)?.parent
     }
 
-    fn count(&mut self, group: GroupId, size: u64, add: bool) {
+    /// The group itself, or the nearest above it that lives; `None`: none does.
+    pub(super) fn living(&self, group: GroupId) -> Option<GroupId> {
+        let mut at = group;
+        while self.state(at)? != State::Alive {
+            at = self.parent(at)?;
+        }
+        Some(at)
+    }
+
+    /// The nearest living group above this one.
+    pub(super) fn above(&self, group: GroupId) -> Option<GroupId> {
+        self.living(self.parent(group)?)
+    }
+
+    /// The group that pays for objects of `group` now; `None`: nobody that is charged.
+    fn payer(&self, group: GroupId) -> Option<GroupId> {
+        self.living(group).filter(|g| self.program.groups[g.0 as usize].charged)
+    }
+
+    fn count(&mut self, group: GroupId, size: u32, add: bool) {
+        let size = u64::from(size);
         let step = |n: &mut u64, by: u64| *n = if add { *n + by } else { *n - by };
         let own = self.own(group);
         step(&mut own.objects, 1);
@@ -88,7 +117,7 @@ impl<'a> Model<'a> {
         step(&mut self.live_bytes, size);
     }
 
-    /// An object came. False: its slot is taken or unknown.
+    /// An object came. False: its slot is taken, or slot or cache are unknown.
     pub(super) fn alloc(&mut self, slot: u32, live: Live) -> bool {
         let Some(size) = self.slot_size(live.cache) else { return false };
         match self.slots.get_mut(slot as usize) {
@@ -110,27 +139,44 @@ impl<'a> Model<'a> {
     }
 
     pub(super) fn create(&mut self, group: GroupId) {
-        self.own(group).alive = true;
+        self.own(group).state = State::Alive;
+        if let Some(above) = self.above(group) {
+            self.own(above).children += 1;
+        }
     }
 
-    /// A group went: its parent pays from now on.
+    /// A living group went: its parent pays from now on.
     pub(super) fn remove(&mut self, group: GroupId) {
         let own = self.own(group);
-        own.alive = false;
+        own.state = State::Removed;
         let charge = std::mem::take(&mut own.charge);
+        if let Some(above) = self.above(group) {
+            let above = self.own(above);
+            above.children = above.children.saturating_sub(1);
+        }
         if let Some(payer) = self.payer(group) {
             self.groups[payer.0 as usize].charge += charge;
         }
     }
 
+    /// A living group right below `group`, removed ones between them left out.
+    pub(super) fn child(&self, group: GroupId) -> Option<GroupId> {
+        if self.get(group).children == 0 {
+            return None;
+        }
+        let below = group.0 as usize + 1..self.groups.len();
+        below
+            .map(|i| GroupId(i as u32))
+            .find(|&child| self.state(child) == Some(State::Alive) && self.above(child) == Some(group))
+    }
+
     /// What each group and its descendants pay for, by group.
     pub(super) fn charges(&self) -> Vec<u64> {
-        let mut sums = vec![0; self.groups.len()];
-        for (i, own) in self.groups.iter().enumerate().filter(|(_, own)| own.charge > 0) {
-            let mut at = Some(GroupId(i as u32));
-            while let Some(group) = at {
-                sums[group.0 as usize] += own.charge;
-                at = self.program.groups[group.0 as usize].parent;
+        let mut sums: Vec<u64> = self.groups.iter().map(|own| own.charge).collect();
+        // Parents come before their children: from the end, each sum is whole when it is passed on.
+        for i in (0..sums.len()).rev() {
+            if let Some(parent) = self.program.groups[i].parent {
+                sums[parent.0 as usize] += sums[i];
             }
         }
         sums

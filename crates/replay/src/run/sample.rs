@@ -12,6 +12,15 @@ pub(super) fn usage(design: &mut dyn Design, live: u64) -> Usage {
     Usage { live, slab: u.slab, owners: u.owners, metadata: u.metadata, cached: u.cached }
 }
 
+/// What a run's samples came to.
+pub(super) struct Sampled {
+    pub(super) series: Vec<Sample>,
+    /// Live and slab bytes weighted by time, the others over the samples.
+    pub(super) average: Usage,
+    pub(super) average_utilisation: f64,
+    pub(super) max_slab: u64,
+}
+
 pub(super) struct Sampler {
     length: u64,
     next: u64,
@@ -24,6 +33,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
+    /// For a run of `length` ns.
     pub(super) fn new(length: u64) -> Self {
         Self { length, next: 0, series: Vec::new(), last: 0, live: 0, slab: 0, max_slab: 0 }
     }
@@ -35,6 +45,8 @@ impl Sampler {
     /// Called before the step at `time`: what held until then.
     #[inline]
     pub(super) fn until(&mut self, time: u64, live: u64, design: &mut dyn Design) {
+        // A stamp of the kernel's counters may lie behind the last event: no time of the recording passes until then.
+        let time = time.min(self.length);
         if time <= self.last {
             return;
         }
@@ -43,15 +55,17 @@ impl Sampler {
         self.live += u128::from(live) * span;
         self.slab += u128::from(slab) * span;
         self.last = time;
-        while self.next < SAMPLES && self.time_of(self.next) < time {
-            self.take(live, design);
+        if self.next < SAMPLES && self.time_of(self.next) < time {
+            // Moments between which nothing happened share their sizes; one look is enough for all.
+            let usage = usage(design, live);
+            while self.next < SAMPLES && self.time_of(self.next) < time {
+                self.take(usage);
+            }
         }
     }
 
-    fn take(&mut self, live: u64, design: &mut dyn Design) {
-        let t = self.time_of(self.next) as f64 / 1e9;
-        // Times at which nothing happened share the sizes; one look is enough for them.
-        self.series.push(Sample { t, usage: usage(design, live) });
+    fn take(&mut self, usage: Usage) {
+        self.series.push(Sample { t: self.time_of(self.next) as f64 / 1e9, usage });
         self.next += 1;
     }
 
@@ -60,28 +74,33 @@ impl Sampler {
         self.max_slab = self.max_slab.max(slab);
     }
 
-    /// The series, the averages over time, the averages' utilisation, the largest slab bytes.
-    pub(super) fn finish(mut self, live: u64, design: &mut dyn Design) -> (Vec<Sample>, Usage, f64, u64) {
+    /// Ends the series: its last sample is at the end. A run without length has one sample only.
+    pub(super) fn finish(mut self, live: u64, design: &mut dyn Design) -> Sampled {
         self.until(self.length, live, design);
+        let end = usage(design, live);
         if self.length == 0 {
             self.next = SAMPLES - 1;
         }
         while self.next < SAMPLES {
-            self.take(live, design);
+            self.take(end);
         }
         let n = self.series.len().max(1) as u64;
         let mean = |of: fn(&Usage) -> u64| self.series.iter().map(|s| of(&s.usage)).sum::<u64>() / n;
-        let span = u128::from(self.length.max(1));
-        let exact =
-            |sum: u128, of: fn(&Usage) -> u64| if self.length == 0 { mean(of) } else { (sum / span) as u64 };
-        let average = Usage {
-            live: exact(self.live, |u| u.live),
-            slab: exact(self.slab, |u| u.slab),
-            owners: mean(|u| u.owners),
-            metadata: mean(|u| u.metadata),
-            cached: mean(|u| u.cached),
+        let (mut average, average_utilisation) = if self.length == 0 {
+            (end, end.utilisation())
+        } else {
+            let span = u128::from(self.length);
+            let exact = Usage {
+                live: (self.live / span) as u64,
+                slab: (self.slab / span) as u64,
+                ..Usage::default()
+            };
+            let ratio = if self.slab == 0 { 1.0 } else { self.live as f64 / self.slab as f64 };
+            (exact, ratio)
         };
-        let utilisation = average.utilisation();
-        (self.series, average, utilisation, self.max_slab)
+        average.owners = mean(|u| u.owners);
+        average.metadata = mean(|u| u.metadata);
+        average.cached = mean(|u| u.cached);
+        Sampled { series: self.series, average, average_utilisation, max_slab: self.max_slab }
     }
 }

@@ -1,6 +1,6 @@
 //! A closer look at one moment: caches, groups, and who shares slabs with whom.
 
-use super::model::{Model, OWNER_POINTER};
+use super::model::{Model, OWNER_POINTER, State};
 use crate::report::{Cache, Group, Sharing};
 use std::cmp::Reverse;
 use tenalloc_designs::{Design, GroupKey};
@@ -46,10 +46,11 @@ pub(super) fn groups(
     // A group's own pages are those of its subtree without those of its living children.
     let mut pages: Vec<u64> = keys.iter().map(|key| key.map_or(0, |key| design.pages(key))).collect();
     let subtree = pages.clone();
-    for (i, group) in program.groups.iter().enumerate() {
-        if let Some(parent) = group.parent.filter(|_| model.get(GroupId(i as u32)).alive) {
-            let parent = &mut pages[parent.0 as usize];
-            *parent = parent.saturating_sub(subtree[i]);
+    for (i, own) in subtree.iter().enumerate() {
+        let id = GroupId(i as u32);
+        if let Some(above) = model.above(id).filter(|_| model.state(id) == Some(State::Alive)) {
+            let above = &mut pages[above.0 as usize];
+            *above = above.saturating_sub(*own);
         }
     }
     let mut rows: Vec<Group> = program
@@ -61,7 +62,7 @@ pub(super) fn groups(
             let pointers = if group.charged { own.objects * OWNER_POINTER } else { 0 };
             Group {
                 path: group.path.clone(),
-                removed: i >= GroupId::FIRST.0 as usize && !own.alive,
+                removed: own.state == State::Removed,
                 objects: own.objects,
                 used: own.bytes + pointers,
                 charged: pages[i],
@@ -79,7 +80,7 @@ pub(super) fn groups(
 }
 
 /// Which groups have objects in the same slabs.
-pub(super) fn sharing(program: &Program, model: &Model<'_>, design: &dyn Design) -> Sharing {
+pub(super) fn sharing(program: &Program, model: &Model<'_>, design: &mut dyn Design) -> Sharing {
     let mut pairs: Vec<(usize, GroupId)> =
         model.live().filter_map(|live| Some((design.slab_of(live.object)?, live.group))).collect();
     pairs.sort_unstable();
@@ -95,6 +96,9 @@ pub(super) fn sharing(program: &Program, model: &Model<'_>, design: &dyn Design)
         by_owners[slab.len().min(MANY)] += 1;
         slab.iter().for_each(|group| in_slabs[group.0 as usize] += 1);
     }
+    // Slabs without a live object serve nobody.
+    let all: u64 = design.caches().iter().map(|c| c.slabs).sum();
+    by_owners[0] += all.saturating_sub(slabs.len() as u64);
     let used = by_owners.iter().rposition(|n| *n > 0).map_or(0, |last| last + 1);
     by_owners.truncate(used);
     let mut most: Vec<usize> = (0..in_slabs.len()).filter(|g| in_slabs[*g] > 0).collect();

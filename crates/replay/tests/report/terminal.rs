@@ -11,7 +11,6 @@ fn print(report: &Report, colour: bool, width: usize) -> String {
     let style = table::Style { colour, width };
     let mut out = Vec::new();
     table::write(report, style, &mut out).expect("writes to memory");
-    out.extend_from_slice(b"\n");
     truth::write(report, style, &mut out).expect("writes to memory");
     String::from_utf8(out).expect("UTF-8")
 }

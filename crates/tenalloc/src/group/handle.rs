@@ -161,11 +161,18 @@ impl Group {
     /// Sets `high`: a charge above it reclaims and, if that does not help, makes its caller wait, the longer the more
     /// it is above: the square of the overage, 10 ms to 2 s. The charge itself succeeds.
     ///
+    /// What the group has above it already is reclaimed now, in this thread, as far as it can be.
+    ///
     /// # Errors
     /// [`Error::NoMemory`] for the group's knobs; nothing is changed then.
     pub fn set_high(&self, bytes: u64) -> Result<()> {
         let inner = self.ctl.inner();
         inner.make_knobs(self.node())?.high.store(bytes, SeqCst);
+        if self.current() > bytes {
+            // Bytes near CPUs would let charges pass unseen.
+            inner.drain_all();
+            inner.reclaim(self, self.current().saturating_sub(bytes));
+        }
         inner.look_below(self.node());
         inner.settle();
         Ok(())

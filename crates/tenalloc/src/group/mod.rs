@@ -28,6 +28,8 @@ pub(crate) mod charge;
 pub(crate) mod counter;
 pub(crate) mod handle;
 pub(crate) mod knobs;
+#[cfg(all(test, feature = "loom"))]
+mod models;
 pub(crate) mod owner;
 mod peak;
 #[cfg(feature = "std")]

@@ -12,10 +12,14 @@
 use super::tree::Node;
 use crate::error::{Error, Result};
 use crate::meta::Meta;
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{Guard, Lock, Rank};
+#[cfg(not(feature = "loom"))]
 use crate::table::Table;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
+#[cfg(feature = "loom")]
+use loomed::Table;
 
 /// "This object is live and owned by no group." (0 in an owner vector: the object is free.)
 pub(crate) const NOBODY: u32 = 1;
@@ -35,6 +39,7 @@ pub(crate) struct Record {
     next_free: AtomicU32,
 }
 
+#[cfg(not(feature = "loom"))]
 const _: () = assert!(core::mem::size_of::<Record>() <= 64);
 
 impl Record {
@@ -193,10 +198,22 @@ impl Owners {
         }
     }
 
+    /// Whether `id` is the owner of a removed group that still has something charged.
+    pub(crate) fn is_orphan(&self, id: u32) -> bool {
+        let _s = self.state.lock();
+        let record = self.get(id);
+        record.is_forwarded() && !matches!(record.charged.load(Relaxed), 0 | FREED)
+    }
+
     /// Owners, and those of them whose group was removed.
     pub(crate) fn counts(&self) -> (u32, u32) {
         let s = self.state.lock();
         (s.live, s.forwarded)
+    }
+
+    /// Bytes of the records that are resident.
+    pub(crate) fn resident(&self) -> usize {
+        self.table.resident(self.state.lock().high)
     }
 
     /// # Safety
@@ -209,3 +226,38 @@ impl Owners {
 
 /// Mark of a record on the free list.
 const FREED: u64 = u64::MAX;
+
+/// A table of a few records made in advance: loom's atomics cannot begin as zeroed memory.
+#[cfg(feature = "loom")]
+mod loomed {
+    use super::*;
+
+    pub(super) struct Table<T>([T; 8]);
+
+    impl Table<Record> {
+        pub(super) fn new() -> Self {
+            Self(core::array::from_fn(|_| Record {
+                node: AtomicPtr::new(core::ptr::null_mut()),
+                charged: AtomicU64::new(0),
+                forward: AtomicU32::new(0),
+                forwarded_here: AtomicU32::new(0),
+                holders: AtomicU32::new(0),
+                next_free: AtomicU32::new(0),
+            }))
+        }
+
+        pub(super) fn get(&self, id: u32) -> Option<NonNull<Record>> {
+            self.0.get(id as usize).map(NonNull::from)
+        }
+
+        pub(super) fn grow(&self, id: u32, _meta: &Meta) -> Option<NonNull<Record>> {
+            self.get(id)
+        }
+
+        pub(super) fn resident(&self, used: u32) -> usize {
+            used as usize * size_of::<Record>()
+        }
+
+        pub(super) unsafe fn release(&self, _meta: &Meta) {}
+    }
+}

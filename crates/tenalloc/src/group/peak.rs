@@ -30,7 +30,7 @@ struct Reader {
 unsafe impl Send for Peaks {}
 
 impl Peaks {
-    pub(super) const fn new() -> Lock<Self> {
+    pub(super) fn new() -> Lock<Self> {
         Lock::new(Rank::Leaf, Self { own: 0, first: null_mut() })
     }
 

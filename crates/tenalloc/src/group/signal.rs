@@ -7,7 +7,7 @@
 use super::knobs::Knobs;
 use super::tree::Node;
 use crate::controller::Inner;
-use crate::sync::futex;
+use crate::sync::Event;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*, fence};
 
@@ -119,7 +119,7 @@ pub(crate) struct Signals {
     passed: Queue,
     /// Background reclaimers, and what they sleep on.
     pub(crate) reclaimers: AtomicU32,
-    pub(crate) bell: AtomicU32,
+    pub(crate) bell: Event,
 }
 
 impl Signals {
@@ -129,14 +129,8 @@ impl Signals {
             fell: Queue::new(),
             passed: Queue::new(),
             reclaimers: AtomicU32::new(0),
-            bell: AtomicU32::new(0),
+            bell: Event::new(),
         }
-    }
-
-    /// Wakes the background reclaimers.
-    pub(crate) fn ring(&self) {
-        self.bell.fetch_add(1, SeqCst);
-        futex::wake_all(&self.bell);
     }
 }
 
@@ -191,7 +185,7 @@ impl Inner {
                 self.take_passed(|_| {}); // the last one has just gone: what is queued is held
                 return false;
             }
-            self.signals.ring();
+            self.signals.bell.bump();
         }
         true
     }

@@ -298,6 +298,11 @@ impl Tree {
         }
     }
 
+    /// Bytes of the nodes' records that are resident.
+    pub(crate) fn resident(&self) -> usize {
+        self.table.resident(self.state.lock().high)
+    }
+
     /// The child of `parent` called `name`, held for the caller.
     pub(crate) fn child(&self, parent: &Node, name: &str) -> Option<NonNull<Node>> {
         let s = self.state.lock();

@@ -41,7 +41,7 @@ struct Waiter {
 }
 
 impl Waiters {
-    pub(super) const fn new() -> Lock<Self> {
+    pub(super) fn new() -> Lock<Self> {
         Lock::new(Rank::Leaf, Self { first: null_mut(), last: null_mut() })
     }
 

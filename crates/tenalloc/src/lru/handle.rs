@@ -174,6 +174,9 @@ impl ListLru {
     /// takes one off `*budget` first, so that the walk ends whatever `isolate` says. Then, with the list unlocked,
     /// `dispose` gets those that were removed.
     ///
+    /// While memory is being taken out of use ([`Controller::offline`]), the shrinkers that it asks are shown only the
+    /// objects that lie there.
+    ///
     /// `isolate` runs with the list locked: it may look at the object and try a lock of its own, but must not call
     /// this library. `dispose` may do anything; to free the object, say.
     pub fn walk(
@@ -185,6 +188,7 @@ impl ListLru {
         mut dispose: impl FnMut(NonNull<u8>),
     ) -> Isolated {
         let mut done = Isolated::default();
+        let in_focus = self.ctl.inner().reclaimers.focus();
         let mut again = true;
         while again && *budget > 0 {
             again = false;
@@ -193,11 +197,15 @@ impl ListLru {
             let mut removed: *mut LruItem = null_mut();
             let mut at = list.first();
             while let Some(item) = at.filter(|_| *budget > 0) {
+                // SAFETY: the item is on the list, and the list is locked.
+                at = unsafe { list.next(item) };
+                if !in_focus(item.as_ptr() as usize) {
+                    continue;
+                }
                 *budget -= 1;
                 done.shown += 1;
-                // SAFETY: the item is on the list, and the list is locked.
+                // SAFETY: as above.
                 unsafe {
-                    at = list.next(item);
                     match isolate(self.object(item)) {
                         status @ (LruStatus::Removed | LruStatus::RemovedRetry) => {
                             list.remove(item);

@@ -198,44 +198,59 @@ impl Record {
     }
 
     /// A free entry of the table, which grows when three quarters are filled.
-    fn place(&self, inner: &Inner, owner: u32, _held: &mut Guard<'_, Indexes>) -> Result<&Entry> {
+    fn place(&self, inner: &Inner, owner: u32, held: &mut Guard<'_, Indexes>) -> Result<&Entry> {
         let old = NonNull::new(self.hash.load(Relaxed));
         // SAFETY: the lock of the indexes is held, so the table is in place and ours to change.
         let (capacity, filled) = old.map_or((0, 0), |h| unsafe { (h.as_ref().capacity, h.as_ref().filled) });
-        let mut hash = old;
-        if (filled + 1) * 4 > capacity * 3 {
-            // As many entries as there are owners decide, not the places of those gone.
-            let owners = self.owners.load(Relaxed) as usize;
-            let capacity = ((owners + 1) * 2).next_power_of_two().max(4);
-            let bytes = Hash::bytes(capacity);
-            let new = inner.meta.alloc(bytes).ok_or(Error::NoMemory { bytes })?.cast::<Hash>();
-            // SAFETY: a fresh zeroed block: every entry is `FREE`.
-            unsafe { new.write(Hash { capacity, filled: 0 }) };
-            for at in 0..old.map_or(0, |h| {
-                // SAFETY: in place.
-                unsafe { h.as_ref() }.capacity
-            }) {
-                // SAFETY: in place, `at` below its capacity.
-                let entry = unsafe { Hash::entry(old.unwrap_or(new), at) };
-                let owner = entry.owner.load(Relaxed);
-                if !matches!(owner, FREE | GONE) {
-                    // SAFETY: in place, and nobody else sees the new table yet.
-                    let to = unsafe { Self::free_entry(new, owner) };
-                    to.lists.store(entry.lists.load(Relaxed), Relaxed);
-                    to.owner.store(owner, Relaxed);
-                }
-            }
-            self.hash.store(new.as_ptr(), Release);
-            if let Some(old) = old {
-                inner.visit_cpus();
-                // SAFETY: no reader is left in it.
-                unsafe { inner.meta.free(old.cast(), Hash::bytes(old.as_ref().capacity)) };
-            }
-            hash = Some(new);
-        }
-        let hash = hash.ok_or(Error::NoMemory { bytes: 0 })?;
+        let hash = match old.filter(|_| (filled + 1) * 4 <= capacity * 3) {
+            Some(hash) => hash,
+            None => self.rebuild(inner, held)?,
+        };
         // SAFETY: in place, ours to change.
         Ok(unsafe { Self::free_entry(hash, owner) })
+    }
+
+    /// A table for as many owners as there are; the places of those gone are not copied.
+    fn rebuild(&self, inner: &Inner, _held: &mut Guard<'_, Indexes>) -> Result<NonNull<Hash>> {
+        let old = NonNull::new(self.hash.load(Relaxed));
+        let owners = self.owners.load(Relaxed) as usize;
+        let capacity = ((owners + 1) * 2).next_power_of_two().max(4);
+        let bytes = Hash::bytes(capacity);
+        let new = inner.meta.alloc(bytes).ok_or(Error::NoMemory { bytes })?.cast::<Hash>();
+        // SAFETY: a fresh zeroed block: every entry is `FREE`.
+        unsafe { new.write(Hash { capacity, filled: 0 }) };
+        for at in 0..old.map_or(0, |h| {
+            // SAFETY: in place.
+            unsafe { h.as_ref() }.capacity
+        }) {
+            // SAFETY: in place, `at` below its capacity.
+            let entry = unsafe { Hash::entry(old.unwrap_or(new), at) };
+            let owner = entry.owner.load(Relaxed);
+            if !matches!(owner, FREE | GONE) {
+                // SAFETY: in place, and nobody else sees the new table yet.
+                let to = unsafe { Self::free_entry(new, owner) };
+                to.lists.store(entry.lists.load(Relaxed), Relaxed);
+                to.owner.store(owner, Relaxed);
+            }
+        }
+        self.hash.store(new.as_ptr(), Release);
+        if let Some(old) = old {
+            inner.visit_cpus();
+            // SAFETY: no reader is left in it.
+            unsafe { inner.meta.free(old.cast(), Hash::bytes(old.as_ref().capacity)) };
+        }
+        Ok(new)
+    }
+
+    /// Makes a table smaller that is used to less than an eighth: what many groups once took does not stay. Costs
+    /// little for each group that went since it was made; without memory for the smaller one it waits.
+    fn shrink(&self, inner: &Inner, held: &mut Guard<'_, Indexes>) {
+        let hash = NonNull::new(self.hash.load(Relaxed));
+        // SAFETY: the lock of the indexes is held.
+        let capacity = hash.map_or(0, |h| unsafe { h.as_ref() }.capacity);
+        if capacity >= 64 && self.owners.load(Relaxed) as usize * 8 < capacity {
+            let _ = self.rebuild(inner, held);
+        }
     }
 
     /// The first entry on the owner's way that is not in use. There is one: tables are never full.
@@ -461,6 +476,7 @@ impl Inner {
                 }
             }
             lru.unpublish(node.owner);
+            lru.shrink(self, &mut held);
             self.tree.unchain(&self.owners, lists, &mut held);
             chain_in(&mut done, lists);
         }

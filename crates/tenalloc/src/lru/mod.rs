@@ -24,6 +24,8 @@
 mod handle;
 pub(crate) mod index;
 pub(crate) mod list;
+#[cfg(all(test, feature = "loom"))]
+mod models;
 
 pub use handle::{Isolated, ListLru, LruStatus};
 pub use list::LruItem;

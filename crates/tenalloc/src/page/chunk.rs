@@ -14,12 +14,19 @@
 //! is then the chunk before. Descriptors are dense, so that only as much of the header is touched as there are
 //! runs; no byte of a page is touched before somebody uses it.
 
+mod bits;
+mod held;
+
+pub(crate) use held::Held;
+pub use held::Range;
+
+use self::bits::Bits;
 use super::{PAGE, Source, registry::Registry};
 use crate::slab::{Kind, Slab};
-use crate::sync::{Lock, Rank};
+use crate::sync::{Event, Lock, Rank};
 use core::mem::size_of;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU16, Ordering::*};
 
 /// Bytes and alignment of a chunk: one huge page.
 pub(crate) const CHUNK: usize = 2 << 20;
@@ -37,6 +44,10 @@ struct Header {
     /// In which list of its node: log2 of the longest free run, or `NO_BIN` without free pages.
     bin: u8,
     huge: bool,
+    /// Being emptied: no new run is cut from it.
+    offline: bool,
+    /// Walks that are looking at it: it is not unmapped, and descriptors are not used again.
+    lookers: u16,
     free_pages: u16,
     /// Descriptors ever used, and the list of those free again (index + 1, linked by `Slab::free`).
     descs: u16,
@@ -81,6 +92,8 @@ pub(crate) struct Totals {
 }
 
 struct State {
+    /// Nodes on which no chunk may be made.
+    offline_nodes: u64,
     bins: [[*mut Header; BINS]; super::topology::MAX_NODES as usize],
     all: *mut Header,
     totals: Totals,
@@ -94,16 +107,24 @@ pub(crate) struct Chunks {
     source: &'static dyn Source,
     registry: Registry,
     state: Lock<State>,
+    /// Runs that left a chunk which is being emptied: a counter to wait on.
+    departures: Event,
 }
 
 impl Chunks {
     pub(crate) fn new(source: &'static dyn Source) -> Option<Self> {
         let state = State {
+            offline_nodes: 0,
             bins: [[null_mut(); BINS]; super::topology::MAX_NODES as usize],
             all: null_mut(),
             totals: Totals::default(),
         };
-        Some(Self { source, registry: Registry::new(source)?, state: Lock::new(Rank::Chunk, state) })
+        Some(Self {
+            source,
+            registry: Registry::new(source)?,
+            state: Lock::new(Rank::Chunk, state),
+            departures: Event::new(),
+        })
     }
 
     /// A run of `pages`, aligned to `align` bytes (a power of two ≥ `PAGE`), on `node`. Its descriptor has
@@ -122,7 +143,8 @@ impl Chunks {
             while !at.is_null() {
                 // SAFETY: chunks on a list are mapped and ours.
                 let h = unsafe { &mut *at };
-                if let Some(first) = h.free.find_run(pages, step) {
+                let has_desc = usize::from(h.descs) < PAGES || h.free_desc > 0 && h.lookers == 0;
+                if let Some(first) = h.free.find_run(pages, step).filter(|_| has_desc) {
                     return Some(self.take(&mut s, at, first, pages, kind));
                 }
                 at = h.next;
@@ -135,6 +157,9 @@ impl Chunks {
     }
 
     fn new_chunk(&self, s: &mut State, node: u8) -> Option<*mut Header> {
+        if s.offline_nodes >> node & 1 == 1 {
+            return None;
+        }
         let start = self.source.map(CHUNK, CHUNK, Some(node))?;
         if !self.registry.insert(start.as_ptr() as usize) {
             // SAFETY: the mapping just made.
@@ -161,7 +186,7 @@ impl Chunks {
         // SAFETY: `at` is a mapped chunk of ours and the lock is held.
         let h = unsafe { &mut *at };
         let was = h.resident();
-        let index = if h.free_desc > 0 {
+        let index = if h.free_desc > 0 && h.lookers == 0 {
             let index = h.free_desc - 1;
             // SAFETY: a descriptor on the free list was initialised when it was first used.
             h.free_desc = unsafe { (*Header::desc(at, index)).free };
@@ -179,7 +204,7 @@ impl Chunks {
         h.dirty.set(first, pages, false);
         h.free_pages -= pages as u16;
         for entry in &h.map[first..first + pages] {
-            entry.store(index + 1, Relaxed);
+            entry.store(index + 1, Release); // who reads it sees the descriptor
         }
         s.totals.headers += h.resident() - was;
         s.totals.runs += pages * PAGE;
@@ -217,7 +242,11 @@ impl Chunks {
         s.totals.runs -= pages * PAGE;
         s.totals.dirty += pages * PAGE;
         rebin(&mut s, at);
-        if usize::from(h.free_pages) == PAGES - RESERVED && self.another_is_free(&s, at) {
+        if h.offline {
+            drop(s);
+            return self.departures.bump();
+        }
+        if usize::from(h.free_pages) == PAGES - RESERVED && h.lookers == 0 && self.another_is_free(&s, at) {
             self.drop_chunk(&mut s, at);
         }
     }
@@ -260,7 +289,7 @@ impl Chunks {
         // SAFETY: a registered chunk is mapped and begins with a header. It stays so while any object of it
         // lives; that one does is what the caller claims by asking.
         let h = unsafe { &*at };
-        let index = if h.huge { 1 } else { h.map.get((address - chunk) / PAGE)?.load(Relaxed) };
+        let index = if h.huge { 1 } else { h.map.get((address - chunk) / PAGE)?.load(Acquire) };
         NonNull::new(Header::desc(at, index.checked_sub(1)?))
     }
 
@@ -305,12 +334,20 @@ impl Chunks {
         let h = unsafe { &mut *at };
         // SAFETY: descriptor 0 is the object's.
         s.totals.runs -= unsafe { (*Header::desc(at, 0)).pages() } * PAGE;
-        s.totals.mapped -= h.map_bytes;
         s.totals.headers -= h.resident();
-        unlink_all(&mut s, at);
+        h.descs = 0;
+        s.totals.headers += h.resident();
         self.registry.remove(at as usize);
-        // SAFETY: the whole mapping, unused.
-        unsafe { self.source.unmap(NonNull::new_unchecked(h.map_start), h.map_bytes) };
+        if h.offline || h.lookers > 0 {
+            // Somebody is looking at the chunk, and drops it when he is done.
+            drop(s);
+            return self.departures.bump();
+        }
+        self.drop_chunk(&mut s, at);
+    }
+
+    pub(crate) fn departures(&self) -> &Event {
+        &self.departures
     }
 
     /// Gives back every chunk without runs and the memory behind all other free pages. Bytes given back.
@@ -322,7 +359,8 @@ impl Chunks {
             // SAFETY: listed chunks are mapped; the lock is held.
             let h = unsafe { &mut *at };
             let next = h.all_next;
-            if !h.huge && usize::from(h.free_pages) == PAGES - RESERVED {
+            let busy = h.offline || h.lookers > 0;
+            if !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED {
                 self.drop_chunk(&mut s, at);
             } else if !h.huge {
                 let mut from = 0;
@@ -423,7 +461,8 @@ fn rebin(s: &mut State, at: *mut Header) {
     // SAFETY: as in `link_all`.
     unsafe {
         let h = &mut *at;
-        let bin = h.free.longest_run().checked_ilog2().map_or(NO_BIN, |b| b as u8);
+        let longest = if h.offline { 0 } else { h.free.longest_run() };
+        let bin = longest.checked_ilog2().map_or(NO_BIN, |b| b as u8);
         if bin == h.bin {
             return;
         }
@@ -438,74 +477,6 @@ fn rebin(s: &mut State, at: *mut Header) {
             *head = at;
             h.bin = bin;
         }
-    }
-}
-
-/// A bit for each page of a chunk.
-#[derive(Clone, Copy)]
-struct Bits([u64; PAGES / 64]);
-
-impl Bits {
-    /// First position ≥ `from` whose bit is `value`, or `PAGES`.
-    fn next(&self, from: usize, value: bool) -> usize {
-        let mut word = from / 64;
-        let mut mask = u64::MAX << (from % 64);
-        while word < self.0.len() {
-            let w = if value { self.0[word] } else { !self.0[word] } & mask;
-            if w != 0 {
-                return word * 64 + w.trailing_zeros() as usize;
-            }
-            mask = u64::MAX;
-            word += 1;
-        }
-        PAGES
-    }
-
-    /// The first run of set bits at or after `from`: (first, length).
-    fn next_run(&self, from: usize) -> Option<(usize, usize)> {
-        let first = self.next(from, true);
-        (first < PAGES).then(|| (first, self.next(first, false) - first))
-    }
-
-    /// First place for `pages` set bits that begins at a multiple of `step`.
-    fn find_run(&self, pages: usize, step: usize) -> Option<usize> {
-        let mut from = 0;
-        while let Some((first, len)) = self.next_run(from) {
-            let aligned = first.next_multiple_of(step);
-            if aligned + pages <= first + len {
-                return Some(aligned);
-            }
-            from = first + len;
-        }
-        None
-    }
-
-    fn longest_run(&self) -> usize {
-        let (mut from, mut longest) = (0, 0);
-        while let Some((first, len)) = self.next_run(from) {
-            longest = longest.max(len);
-            from = first + len;
-        }
-        longest
-    }
-
-    fn masks(first: usize, pages: usize) -> impl Iterator<Item = (usize, u64)> {
-        let end = first + pages;
-        (first / 64..end.div_ceil(64)).map(move |word| {
-            let low = first.saturating_sub(word * 64).min(63);
-            let high = (end - word * 64).min(64);
-            (word, u64::MAX << low & u64::MAX >> (64 - high))
-        })
-    }
-
-    fn set(&mut self, first: usize, pages: usize, value: bool) {
-        for (word, mask) in Self::masks(first, pages) {
-            if value { self.0[word] |= mask } else { self.0[word] &= !mask }
-        }
-    }
-
-    fn count(&self, first: usize, pages: usize) -> usize {
-        Self::masks(first, pages).map(|(word, mask)| (self.0[word] & mask).count_ones() as usize).sum()
     }
 }
 

@@ -7,7 +7,6 @@
 use crate::controller::{Controller, Inner};
 use crate::group::Group;
 use crate::group::tree::Node;
-use crate::sync::futex;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*, fence};
 use core::time::Duration;
@@ -73,12 +72,12 @@ impl BackgroundBuilder {
     fn run(self, shared: &Shared, present: Present) {
         let inner = present.0.inner();
         loop {
-            let seen = inner.signals.bell.load(SeqCst);
+            let seen = inner.signals.bell.count();
             if shared.stop.load(SeqCst) {
                 return;
             }
             if !inner.take_passed(|node| self.lower(inner, node, shared)) {
-                futex::wait(&inner.signals.bell, seen);
+                inner.signals.bell.wait(seen, None);
             }
         }
     }
@@ -162,7 +161,7 @@ impl Background {
 
     fn end(&mut self) -> std::thread::Result<()> {
         self.shared.stop.store(true, SeqCst);
-        self.ctl.inner().signals.ring();
+        self.ctl.inner().signals.bell.bump();
         match self.thread.take() {
             // A shrinker that drops it: the thread ends after that call.
             Some(thread) if thread.thread().id() == std::thread::current().id() => Ok(()),

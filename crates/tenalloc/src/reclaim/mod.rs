@@ -14,12 +14,16 @@
 //! * `background`: a thread that keeps groups under `high` (feature `std`).
 //! * `protect`: what `min` and `low` leave to each group.
 //! * `walk`: a pass over a subtree.
+//! * `offline`: taking a chunk or a node out of use.
+//! * `holders`: which objects removed groups left behind.
 //! * `oom`: who decides when nothing helps.
 //!
 //! All of it runs in the thread that asks, or in the background, with no lock held: shrinkers and policies may allocate and free.
 
 #[cfg(feature = "std")]
 mod background;
+mod holders;
+mod offline;
 pub(crate) mod oom;
 mod protect;
 pub(crate) mod registry;
@@ -28,6 +32,8 @@ pub(crate) mod walk;
 
 #[cfg(feature = "std")]
 pub use background::{Background, BackgroundBuilder};
+pub use holders::Orphan;
+pub use offline::{Migrate, OfflineError, Pin, Range};
 pub use oom::{OutOfMemory, Verdict};
 pub use registry::{Registration, Shrink};
 pub use shrinker::{Scanned, Shrinker};

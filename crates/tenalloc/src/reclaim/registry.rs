@@ -13,7 +13,7 @@ use super::shrinker::{ONE, Scanned, pressure};
 use crate::controller::{Controller, Inner};
 use crate::error::{Error, Result};
 use crate::group::Group;
-use crate::sync::{Lock, Rank, futex};
+use crate::sync::{Event, Lock, Rank};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
@@ -73,13 +73,13 @@ pub(crate) struct Registry {
     state: Lock<State>,
     number: AtomicU32,
     /// Counts calls of shrinkers off the list that ended; removal waits on it.
-    ended: AtomicU32,
+    ended: Event,
 }
 
 impl Registry {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let state = Lock::new(Rank::Leaf, State { first: null_mut(), last_id: 0 });
-        Self { state, number: AtomicU32::new(0), ended: AtomicU32::new(0) }
+        Self { state, number: AtomicU32::new(0), ended: Event::new() }
     }
 
     /// Whether there is any: one load.
@@ -137,9 +137,9 @@ impl Registry {
                 unsafe { (*r).orphan = true };
                 return;
             }
-            let seen = self.ended.load(Acquire);
+            let seen = self.ended.count();
             drop(s);
-            futex::wait(&self.ended, seen);
+            self.ended.wait(seen, None);
             s = self.state.lock();
         }
     }
@@ -210,8 +210,7 @@ impl Drop for Running<'_> {
             // SAFETY: off the list, its last call, and nobody waits for it.
             unsafe { Registry::free(self.inner, self.record) };
         } else if last {
-            registry.ended.fetch_add(1, Release);
-            futex::wake_all(&registry.ended);
+            registry.ended.bump();
         }
     }
 }

@@ -235,14 +235,25 @@ fn is_turn(has: u32, seeks: u32, dearer: &mut Option<u32>) -> bool {
 }
 
 /// The threads that are reclaiming: a shrinker that allocates must not reclaim again.
-pub(crate) struct Reclaimers([AtomicUsize; 64]);
+pub(crate) struct Reclaimers([Entry; 64]);
+
+#[derive(Debug)]
+struct Entry {
+    thread: AtomicUsize,
+    /// The addresses that walks of this thread are shown; all if `end` is 0.
+    start: AtomicUsize,
+    end: AtomicUsize,
+}
 
 /// A thread's entry in the table.
-pub(crate) struct Inside<'a>(&'a AtomicUsize);
+pub(crate) struct Inside<'a>(&'a Entry);
 
 impl Reclaimers {
     pub(crate) const fn new() -> Self {
-        Self([const { AtomicUsize::new(0) }; 64])
+        Self(
+            [const { Entry { thread: AtomicUsize::new(0), start: AtomicUsize::new(0), end: AtomicUsize::new(0) } };
+                64],
+        )
     }
 
     fn me() -> usize {
@@ -250,24 +261,43 @@ impl Reclaimers {
         unsafe { libc::pthread_self() as usize }
     }
 
-    pub(crate) fn inside(&self) -> bool {
+    fn mine(&self) -> Option<&Entry> {
         let me = Self::me();
-        self.0.iter().any(|entry| entry.load(Relaxed) == me)
+        self.0.iter().find(|entry| entry.thread.load(Relaxed) == me)
+    }
+
+    pub(crate) fn inside(&self) -> bool {
+        self.mine().is_some()
+    }
+
+    /// Whether this thread's walks are to be shown an object there.
+    pub(crate) fn focus(&self) -> impl Fn(usize) -> bool + use<> {
+        let (start, end) =
+            self.mine().map_or((0, 0), |entry| (entry.start.load(Relaxed), entry.end.load(Relaxed)));
+        move |address| end == 0 || (start..end).contains(&address)
     }
 
     /// `None`: this thread is in there already, or 64 others are: enough are at it.
     fn enter(&self) -> Option<Inside<'_>> {
+        self.enter_focused((0, 0))
+    }
+
+    /// As `enter`, and walks of this thread are shown objects between these addresses only.
+    pub(crate) fn enter_focused(&self, (start, end): (usize, usize)) -> Option<Inside<'_>> {
         if self.inside() {
             return None;
         }
         let me = Self::me();
-        let entry = self.0.iter().find(|e| e.compare_exchange(0, me, Relaxed, Relaxed).is_ok())?;
+        let free = |e: &&Entry| e.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
+        let entry = self.0.iter().find(free)?;
+        entry.start.store(start, Relaxed);
+        entry.end.store(end, Relaxed);
         Some(Inside(entry))
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        self.0.store(0, Relaxed);
+        self.0.thread.store(0, Relaxed);
     }
 }

@@ -1,13 +1,14 @@
 //! Caches: objects of one kind, their slabs on each node, and what a user sees of them.
 
+use super::config::{CacheConfig, CacheStat, NodePolicy};
 use super::geometry::{Geometry, MIN_SLOT};
 use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
-use crate::controller::{Controller, Inner};
+use crate::controller::Inner;
 use crate::error::{Error, Result};
-use crate::group::{Group, OWNER_BYTES, owner};
-use crate::lru::{ListLru, LruItem};
 use crate::page::PAGE;
+use crate::page::chunk::Held;
+use crate::reclaim::Migrate;
 use crate::sync::{Guard, Lock, Rank};
 use core::cell::UnsafeCell;
 use core::ptr::{NonNull, null_mut};
@@ -15,80 +16,6 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*
 
 /// Longest name of a cache, bytes.
 pub(crate) const NAME_MAX: usize = 47;
-
-/// Which node a cache's objects come from when the caller names none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NodePolicy {
-    /// The caller's node; another one when that has no memory.
-    #[default]
-    Local,
-    /// This node; another one when it has no memory.
-    Prefer(u8),
-    /// This node or none.
-    Bind(u8),
-    /// The nodes in turn.
-    Interleave,
-}
-
-/// What a cache is made from.
-#[derive(Clone, Copy, Debug)]
-pub struct CacheConfig<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) size: usize,
-    pub(crate) align: usize,
-    pub(crate) policy: NodePolicy,
-    pub(crate) geometry: Option<Geometry>,
-    pub(crate) owner_bytes: u32,
-    pub(crate) sheaf: Option<u16>,
-}
-
-impl<'a> CacheConfig<'a> {
-    /// A cache of objects of `size` bytes (1 to 65,536), aligned to 8, on the caller's node.
-    pub fn new(name: &'a str, size: usize) -> Self {
-        let policy = NodePolicy::Local;
-        Self { name, size, align: 8, policy, geometry: None, owner_bytes: OWNER_BYTES, sheaf: None }
-    }
-
-    /// Alignment of each object: a power of two, 8 to 4,096.
-    pub fn align(self, align: usize) -> Self {
-        Self { align, ..self }
-    }
-
-    /// See [`NodePolicy`].
-    pub fn policy(self, policy: NodePolicy) -> Self {
-        Self { policy, ..self }
-    }
-
-    /// Pages and objects of a slab, instead of our choice.
-    pub fn geometry(self, geometry: Geometry) -> Self {
-        Self { geometry: Some(geometry), ..self }
-    }
-
-    /// Bytes charged for an object's owner entry, instead of [`OWNER_BYTES`]. Linux charges 8.
-    pub fn owner_bytes(self, bytes: u32) -> Self {
-        Self { owner_bytes: bytes, ..self }
-    }
-
-    /// Free objects that a CPU keeps at hand at most, instead of what fits 4 KiB (at most 32); 0: none.
-    pub fn sheaf(self, objects: u16) -> Self {
-        Self { sheaf: Some(objects), ..self }
-    }
-}
-
-/// What a cache holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStat {
-    /// Live objects.
-    pub objects: u64,
-    /// Free objects kept near CPUs.
-    pub cached: u64,
-    /// Slabs.
-    pub slabs: u64,
-    /// Bytes from one object to the next.
-    pub slot_size: u32,
-    /// Bytes of all slabs' pages.
-    pub slab_bytes: u64,
-}
 
 /// The cache itself.
 pub(crate) struct Record {
@@ -103,8 +30,10 @@ pub(crate) struct Record {
     sheaf: u16,
     policy: NodePolicy,
     turn: AtomicU8,
-    destroyed: AtomicBool,
-    holders: AtomicU32,
+    pub(super) destroyed: AtomicBool,
+    /// Moves objects; such a cache has owner vectors from the start, which tell what is live.
+    migrate: Option<&'static dyn Migrate>,
+    pub(super) holders: AtomicU32,
     nodes: NonNull<Lock<Node>>,
     /// One a CPU, guarded by the lock of the CPU's area; made on first use.
     sheaves: NonNull<UnsafeCell<Option<Sheaf>>>,
@@ -191,6 +120,7 @@ impl Record {
                 policy: c.policy,
                 turn: AtomicU8::new(0),
                 destroyed: AtomicBool::new(false),
+                migrate: c.migrate,
                 holders: AtomicU32::new(1),
                 nodes: node_array,
                 sheaves: sheaves.cast(),
@@ -204,7 +134,7 @@ impl Record {
 
     /// # Safety
     /// The cache has no slabs and no sheaves, and nobody uses the record again.
-    unsafe fn destroy(this: NonNull<Self>, inner: &Inner) {
+    pub(super) unsafe fn destroy(this: NonNull<Self>, inner: &Inner) {
         // SAFETY: the caller's promise; the sizes are those of `create`.
         unsafe {
             let (nodes, sheaves) = (this.as_ref().nodes, this.as_ref().sheaves);
@@ -220,6 +150,15 @@ impl Record {
 
     pub(crate) fn name(&self) -> &str {
         core::str::from_utf8(&self.name[..self.name_len.into()]).unwrap_or("?")
+    }
+
+    /// Whether its handles can no longer allocate.
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Acquire)
+    }
+
+    pub(crate) fn migrate(&self) -> Option<&'static dyn Migrate> {
+        self.migrate
     }
 
     pub(crate) fn slab_bytes(&self) -> u64 {
@@ -346,8 +285,10 @@ impl Record {
         if unsafe { (*slab).out } == 0 {
             // SAFETY: as above. Nobody has an object of the slab or is on his way to one.
             unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
+            // SAFETY: as above.
+            let unwanted = unsafe { (*slab).offline.load(Acquire) };
             let others = n.empty > 1 || n.lists[..FULLNESS].iter().any(|l| !l.is_null());
-            if others {
+            if others || unwanted {
                 self.drop_slab(inner, &mut n, slab);
             }
         }
@@ -359,6 +300,70 @@ impl Record {
         inner.slab_bytes.fetch_sub(self.slab_bytes(), Relaxed);
         // SAFETY: an empty slab, in no list, with no vector.
         unsafe { inner.chunks.free(NonNull::new_unchecked(slab)) };
+    }
+
+    /// Takes the slabs of chunks that are being emptied off the lists of `node`, or puts those back that no longer are.
+    pub(crate) fn isolate(&self, inner: &Inner, chunk: Held, node: u8) {
+        let mut page = 0;
+        while let Some((slab, next)) = chunk.next_run(page) {
+            page = next;
+            let mut n = self.node(node).lock();
+            if self.owns(slab) {
+                let slab = slab.as_ptr();
+                self.relist(&mut n, slab);
+                // SAFETY: the lock is held.
+                let (out, offline) = unsafe { ((*slab).out, (*slab).offline.load(Acquire)) };
+                if out == 0 && offline {
+                    self.drop_slab(inner, &mut n, slab);
+                }
+            }
+        }
+    }
+
+    /// Whether a run of a chunk that is held is a slab of this cache. The lock of its node is held.
+    fn owns(&self, slab: NonNull<Slab>) -> bool {
+        // SAFETY: descriptors of such a chunk are not used again; while the lock is held a slab of
+        // this cache stays one.
+        let s = unsafe { slab.as_ref() };
+        s.kind == Kind::Slab && core::ptr::eq(s.cache, self)
+    }
+
+    /// Keeps a slab of this cache in a chunk that is held from going. False: it is none, or went.
+    pub(crate) fn pin(&self, slab: NonNull<Slab>, node: u8) -> bool {
+        let mut n = self.node(node).lock();
+        // An empty slab may be on its way out, and one in the list of empty ones must not be counted as used.
+        // SAFETY: as in `owns`.
+        let owned = self.owns(slab) && unsafe { (*slab.as_ptr()).out } > 0;
+        if owned {
+            // SAFETY: the lock is held.
+            unsafe { (*slab.as_ptr()).out += 1 };
+            n.out += 1;
+        }
+        owned
+    }
+
+    /// Objects handed out of a pinned slab, without the pin.
+    pub(crate) fn out(&self, slab: NonNull<Slab>, node: u8) -> u32 {
+        let _n = self.node(node).lock();
+        // SAFETY: pinned, so in place; the lock is held.
+        u32::from(unsafe { (*slab.as_ptr()).out }) - 1
+    }
+
+    /// The reverse of [`pin`](Self::pin).
+    pub(crate) fn unpin(&self, inner: &Inner, slab: NonNull<Slab>, node: u8) {
+        let mut n = self.node(node).lock();
+        let slab = slab.as_ptr();
+        // SAFETY: pinned, so in place; the lock is held.
+        unsafe { (*slab).out -= 1 };
+        n.out -= 1;
+        // SAFETY: as above.
+        if unsafe { (*slab).out } == 0 {
+            // SAFETY: as above; nobody has an object of the slab.
+            unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
+            self.drop_slab(inner, &mut n, slab);
+        } else {
+            self.relist(&mut n, slab);
+        }
     }
 
     /// Gives back every empty slab. Returns their bytes.
@@ -379,6 +384,7 @@ impl Record {
         // SAFETY: a slab of ours; the lock is held.
         let s = unsafe { &mut *slab };
         let list = match s.out {
+            _ if s.offline.load(Acquire) => NOWHERE,
             0 => EMPTY,
             out if out >= self.objects => NOWHERE,
             out => (usize::from(out) * FULLNESS / usize::from(self.objects)) as u8,
@@ -402,7 +408,7 @@ impl Record {
     }
 
     /// Slabs and objects out, all nodes together.
-    fn sums(&self, inner: &Inner) -> (u64, u64) {
+    pub(super) fn sums(&self, inner: &Inner) -> (u64, u64) {
         (0..inner.topology.nodes()).fold((0, 0), |(slabs, out), node| {
             let n = self.node(node).lock();
             (slabs + n.slabs, out + n.out)
@@ -445,167 +451,5 @@ fn unlist(n: &mut Guard<'_, Node>, slab: *mut Slab) {
         }
         n.empty -= u64::from(s.list == EMPTY);
         s.list = NOWHERE;
-    }
-}
-
-/// A cache: objects of one kind, size and alignment, in slabs that all groups share.
-///
-/// A handle: cheap to clone, usable from any thread. Dropping it leaves the cache in place;
-/// [`destroy`](Self::destroy) takes an empty one away.
-pub struct Cache {
-    pub(crate) ctl: Controller,
-    pub(crate) record: NonNull<Record>,
-}
-
-// SAFETY: a record may be used from any thread.
-unsafe impl Send for Cache {}
-// SAFETY: as above.
-unsafe impl Sync for Cache {}
-
-impl Cache {
-    pub(crate) fn record(&self) -> &Record {
-        // SAFETY: the handle holds the record.
-        unsafe { self.record.as_ref() }
-    }
-
-    /// An object owned by and charged to `group`: its slot and its owner entry. Not initialised.
-    ///
-    /// The object is aligned as the cache is, and stays until it is freed, also after the group is removed.
-    ///
-    /// # Errors
-    /// [`Error::Limit`], [`Error::NoMemory`], [`Error::GroupRemoved`]; nothing is charged then.
-    #[inline]
-    pub fn alloc(&self, group: &Group) -> Result<NonNull<u8>> {
-        self.ctl.inner().alloc_object(self.record(), group.owner_id(&self.ctl)?, None)
-    }
-
-    /// As [`alloc`](Self::alloc), for an object that will be on a list of `lru`: the lists are made first, and the
-    /// object's [`LruItem`](crate::LruItem) is initialised.
-    ///
-    /// # Errors
-    /// As [`alloc`](Self::alloc); [`Error::BadSize`] if the item does not lie inside the object.
-    pub fn alloc_lru(&self, group: &Group, lru: &ListLru) -> Result<NonNull<u8>> {
-        let end = lru.record().offset + size_of::<LruItem>();
-        if end > self.record().slot as usize {
-            return Err(Error::BadSize { size: end });
-        }
-        lru.prepare(group)?;
-        let object = self.alloc(group)?;
-        // SAFETY: the item lies inside the new object, aligned: slots are aligned to 8 and so is the offset.
-        unsafe { object.add(lru.record().offset).cast::<LruItem>().write(LruItem::new()) };
-        Ok(object)
-    }
-
-    /// As [`alloc`](Self::alloc), on `node` if it has memory, whatever the cache's policy.
-    ///
-    /// # Errors
-    /// Also [`Error::BadNode`].
-    pub fn alloc_on(&self, group: &Group, node: u8) -> Result<NonNull<u8>> {
-        self.ctl.inner().check_node(node)?;
-        self.ctl.inner().alloc_object(self.record(), group.owner_id(&self.ctl)?, Some(node))
-    }
-
-    /// An object that no group owns or pays for; on `node`, if given.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`], [`Error::BadNode`].
-    pub fn alloc_unowned(&self, node: Option<u8>) -> Result<NonNull<u8>> {
-        node.map_or(Ok(()), |node| self.ctl.inner().check_node(node))?;
-        self.ctl.inner().alloc_object(self.record(), owner::NOBODY, node)
-    }
-
-    /// Frees an object of this cache. Its owner gets the bytes back, whoever calls, on whatever thread.
-    ///
-    /// # Errors
-    /// [`Error::Foreign`], [`Error::Interior`], [`Error::WrongCache`], [`Error::DoubleFree`] (always with
-    /// [`Config::hardened`](crate::Config::hardened), else where it shows): nothing is changed then.
-    ///
-    /// # Safety
-    /// Nobody uses the object any more.
-    #[inline]
-    pub unsafe fn free(&self, object: NonNull<u8>) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.ctl.inner().free_object(object, Some(self.record())) }
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        self.record().name()
-    }
-
-    /// The controller that it belongs to.
-    pub fn controller(&self) -> &Controller {
-        &self.ctl
-    }
-
-    /// Bytes that an object is charged.
-    pub fn charge(&self) -> u64 {
-        self.record().charge
-    }
-
-    /// What it holds now. Visits every CPU's area.
-    pub fn stat(&self) -> CacheStat {
-        self.record().stat(self.ctl.inner())
-    }
-
-    /// Gives back what it holds free: sheaves into slabs, empty slabs into chunks. Returns the slabs' bytes.
-    pub fn shrink(&self) -> u64 {
-        let inner = self.ctl.inner();
-        inner.flush_cache(self.record());
-        self.record().shrink(inner)
-    }
-
-    /// Takes the cache away. Other handles to it then only fail.
-    ///
-    /// # Errors
-    /// [`Error::CacheBusy`] while it has live objects; it is as usable as before.
-    pub fn destroy(self) -> Result<()> {
-        let inner = self.ctl.inner();
-        let record = self.record();
-        inner.unlist_cache(record, || {
-            record.destroyed.store(true, Release);
-            inner.drop_sheaves(record);
-            record.shrink(inner);
-            let (_, objects) = record.sums(inner);
-            if objects > 0 {
-                record.destroyed.store(false, Release);
-                return Err(Error::CacheBusy { objects });
-            }
-            Ok(())
-        })?;
-        record.holders.fetch_sub(1, Relaxed); // the list's
-        Ok(())
-    }
-
-    /// Wraps a record for a caller who holds the caches' list, or has just made it.
-    pub(crate) fn from_record(ctl: &Controller, record: NonNull<Record>) -> Self {
-        // SAFETY: listed records are in place.
-        unsafe { record.as_ref() }.holders.fetch_add(1, Relaxed);
-        Self { ctl: ctl.clone(), record }
-    }
-
-    pub(crate) fn is_destroyed(record: &Record) -> bool {
-        record.destroyed.load(Acquire)
-    }
-}
-
-impl Clone for Cache {
-    fn clone(&self) -> Self {
-        Self::from_record(&self.ctl, self.record)
-    }
-}
-
-impl Drop for Cache {
-    fn drop(&mut self) {
-        if self.record().holders.fetch_sub(1, AcqRel) == 1 {
-            // SAFETY: the list let go of it, so it was destroyed and is empty; this was the last handle.
-            unsafe { Record::destroy(self.record, self.ctl.inner()) };
-        }
-    }
-}
-
-impl core::fmt::Debug for Cache {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Cache").field("name", &self.name()).field("stat", &self.stat()).finish()
     }
 }

@@ -3,7 +3,8 @@
 //! Four classes for each doubling from 64 bytes on, steps of 8 and 16 below: at most a fifth of a slot is
 //! unused above 32 bytes. Each class is a cache made on first use.
 
-use super::cache::{CacheConfig, Record};
+use super::cache::Record;
+use super::config::CacheConfig;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
 use crate::page::PAGE;
@@ -29,6 +30,11 @@ fn class_of(size: usize, align: usize) -> Option<usize> {
 impl Classes {
     pub(crate) const fn new() -> Self {
         Self([const { AtomicPtr::new(core::ptr::null_mut()) }; SIZES.len()])
+    }
+
+    /// Whether a cache is one of the classes.
+    pub(crate) fn has(&self, record: &Record) -> bool {
+        self.0.iter().any(|class| core::ptr::eq(class.load(Acquire), record))
     }
 }
 

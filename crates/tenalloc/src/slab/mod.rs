@@ -9,19 +9,23 @@
 //!
 //! * `slab`: one run of pages cut into objects; where an object stands in it.
 //! * `owners`: the owner word of a slab: nothing while it has one owner, then a vector.
-//! * `cache`: objects of one kind; sheaves, partial slabs, geometry.
+//! * `cache`: objects of one kind; sheaves, partial slabs, geometry. `config`: what it is made from. `handle`:
+//!   [`Cache`], what users hold.
 //! * `classes`: any size by way of caches and page runs.
 //! * `path`: the way of an object, from request to owner entry and back.
 
 pub(crate) mod cache;
 pub(crate) mod classes;
+mod config;
 mod geometry;
+mod handle;
 pub(crate) mod owners;
 pub(crate) mod path;
 mod sheaf;
 #[expect(clippy::module_inception, reason = "the room is named after its main thing")]
 mod slab;
 
-pub use cache::{Cache, CacheConfig, CacheStat, NodePolicy};
+pub use config::{CacheConfig, CacheStat, NodePolicy};
 pub use geometry::Geometry;
+pub use handle::Cache;
 pub(crate) use slab::{Kind, Slab};

@@ -126,6 +126,11 @@ impl Owners {
         }
     }
 
+    /// Whether each object has an entry of its own.
+    pub(crate) fn is_vector(&self) -> bool {
+        matches!(read(self.0.load(Acquire)), Word::Vector(_))
+    }
+
     /// The slab is empty and nobody is on his way to it: forgets everything.
     pub(crate) fn reset(&self, vectors: &impl Vectors) {
         if let Word::Vector(v) = read(self.0.swap(0, AcqRel)) {

@@ -2,7 +2,7 @@
 //!
 //! A step that fails undoes those before it, so the caller gets an error and no byte stays charged.
 
-use super::cache::{Cache, Record};
+use super::cache::Record;
 use super::owners::Vectors;
 use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
@@ -74,7 +74,7 @@ impl Inner {
         sleep: bool,
     ) -> Result<NonNull<u8>> {
         let (mut cpu, owner) = self.pay(owner, record.charge)?;
-        let object = if Cache::is_destroyed(record) {
+        let object = if record.is_destroyed() {
             Err(Error::CacheDestroyed)
         } else {
             self.take_object(&cpu, record, node)
@@ -85,7 +85,8 @@ impl Inner {
             let slab = unsafe { slab.as_ref() };
             let index = record.index_of(object.as_ptr() as usize - slab.base() as usize);
             let vectors = self.vectors(slab);
-            if slab.owners.set(index, owner, self.config.hardened, &vectors) {
+            let strict = self.config.hardened || record.migrate().is_some();
+            if slab.owners.set(index, owner, strict, &vectors) {
                 return Ok(object);
             }
             record.put_back(self, NonNull::from(slab), object.as_ptr());
@@ -157,9 +158,9 @@ impl Inner {
 
     /// Puts a free object away: into the sheaf if it is of the CPU's node, else into its slab.
     fn put_object(&self, cpu: &Locked<'_>, record: &Record, slab: NonNull<Slab>, object: NonNull<u8>) {
-        // SAFETY: the object is out, so its slab is in place; `node` is fixed.
-        let local = unsafe { slab.as_ref().node } == cpu.node;
-        if local && record.sheaf_capacity() > 0 && !Cache::is_destroyed(record) {
+        // SAFETY: the object is out, so its slab is in place; `node` is fixed and `offline` atomic.
+        let local = unsafe { slab.as_ref().node == cpu.node && !slab.as_ref().offline.load(Acquire) };
+        if local && record.sheaf_capacity() > 0 && !record.is_destroyed() {
             // SAFETY: the area of this CPU is locked.
             let sheaf = unsafe { record.sheaf(cpu.cpu) }.or_else(|| self.new_sheaf(cpu, record));
             if let Some(sheaf) = sheaf {
@@ -172,6 +173,43 @@ impl Inner {
             }
         }
         record.put_back(self, slab, object.as_ptr());
+    }
+
+    /// Moves the live objects of a pinned slab of `record` elsewhere, as far as its `migrate` agrees. The owner of each
+    /// goes along; what it is charged stays. Returns how many were moved.
+    pub(crate) fn migrate_slab(&self, record: &Record, slab: NonNull<Slab>) -> u64 {
+        let Some(migrate) = record.migrate() else { return 0 };
+        // SAFETY: pinned by the caller, so in place.
+        let s = unsafe { slab.as_ref() };
+        let mut moved = 0;
+        for index in 0..record.objects {
+            let Some(owner) = s.owners.get(index.into()) else { continue };
+            let to = self.take_object(&self.lock_cpu(), record, None);
+            let Ok(to) = to else { break };
+            let (Some(from), Some(to_slab)) =
+                (NonNull::new(s.object(index, record)), self.chunks.find(to.as_ptr() as usize))
+            else {
+                break;
+            };
+            // SAFETY: the new object is out, so its slab is in place.
+            let t = unsafe { to_slab.as_ref() };
+            let to_index = record.index_of(to.as_ptr() as usize - t.base() as usize);
+            // The owner first: the program may free the new object as soon as it knows of it.
+            let known = t.owners.set(to_index, owner, true, &self.vectors(t));
+            // SAFETY: `from` was live a moment ago and its memory stays readable; `to` is nobody's yet.
+            if known && unsafe { migrate.migrate(from, to) } {
+                if s.owners.take(index.into()).is_some() {
+                    record.put_back(self, slab, from.as_ptr());
+                }
+                moved += 1;
+            } else {
+                if known {
+                    t.owners.take(to_index);
+                }
+                record.put_back(self, to_slab, to.as_ptr());
+            }
+        }
+        moved
     }
 
     /// Returns a sheaf's objects to their slabs until `keep` are left.
@@ -228,8 +266,10 @@ impl Inner {
         let mut cpu = self.lock_cpu();
         match record {
             Some(record) => {
+                // Read first: once its last object is back the cache may be destroyed by another thread.
+                let charge = record.charge;
                 self.put_object(&cpu, record, slab, object);
-                self.pay_back(&mut cpu, owner, record.charge);
+                self.pay_back(&mut cpu, owner, charge);
                 self.see_to(cpu, true);
             }
             None => {

@@ -8,6 +8,7 @@ use super::cache::Record;
 use super::owners::Owners;
 use crate::page::PAGE;
 use core::ptr::null_mut;
+use core::sync::atomic::AtomicBool;
 
 /// Ends a free list.
 const NIL: u16 = u16::MAX;
@@ -45,6 +46,8 @@ pub(crate) struct Slab {
     pub(crate) kind: Kind,
     /// Which list it is in; see `cache`.
     pub(crate) list: u8,
+    /// Its chunk is being emptied: no object of it is handed out.
+    pub(crate) offline: AtomicBool,
 }
 
 const _: () = assert!(core::mem::size_of::<Slab>() == 64);
@@ -65,6 +68,7 @@ impl Slab {
             node,
             kind,
             list: u8::MAX,
+            offline: AtomicBool::new(false),
         }
     }
 
@@ -116,7 +120,7 @@ impl Slab {
         self.out -= 1;
     }
 
-    fn object(&self, index: u16, record: &Record) -> *mut u8 {
+    pub(crate) fn object(&self, index: u16, record: &Record) -> *mut u8 {
         self.base.wrapping_add(usize::from(index) * record.slot as usize)
     }
 

@@ -19,12 +19,18 @@
 //!
 //! Several CPUs' locks may be held together in rising order of the CPU (an exact reading does so).
 //!
-//! [`atomic`] is the single switch between `core` and `loom` for the two lock-free protocols,
-//! `group::counter` and `slab::owners`.
+//! [`atomic`] is the single switch between `core` and `loom` for the lock-free protocols, `group::counter`,
+//! `group::owner` and `slab::owners`; under `loom` a [`Lock`] is a lock of loom's, so that models can hold the real ones.
 
-pub(crate) mod futex;
+mod event;
+#[cfg(not(feature = "loom"))]
+mod futex;
+#[cfg(feature = "loom")]
+#[path = "loomed.rs"]
+mod futex;
 mod rank;
 
+pub(crate) use event::Event;
 pub(crate) use rank::Rank;
 
 use core::cell::UnsafeCell;
@@ -49,7 +55,13 @@ pub(crate) struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 impl<T> Lock<T> {
+    #[cfg(not(feature = "loom"))]
     pub(crate) const fn new(rank: Rank, value: T) -> Self {
+        Self { raw: futex::Futex::new(), rank, value: UnsafeCell::new(value) }
+    }
+
+    #[cfg(feature = "loom")]
+    pub(crate) fn new(rank: Rank, value: T) -> Self {
         Self { raw: futex::Futex::new(), rank, value: UnsafeCell::new(value) }
     }
 
@@ -110,7 +122,7 @@ impl<T> Drop for Guard<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
     extern crate std;

@@ -1,7 +1,8 @@
 //! Lock ranks, and their check in debug builds.
 //!
 //! The crate has no thread-local storage, so a debug build keeps the ranks that each thread holds in a small
-//! hash table of atomics, keyed by thread. A release build compiles all of this to nothing.
+//! hash table of atomics, keyed by thread. A release build compiles all of this to nothing, and so does a model, whose
+//! threads all run on one of the system's.
 
 /// Where a lock stands in the order; see the table in [`super`]. A higher rank is taken first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,17 +21,17 @@ pub(crate) enum Rank {
     Tree = 10,
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(any(not(debug_assertions), feature = "loom"))]
 #[inline(always)]
 pub(super) fn acquire(_: Rank, _: usize) {}
-#[cfg(not(debug_assertions))]
+#[cfg(any(not(debug_assertions), feature = "loom"))]
 #[inline(always)]
 pub(super) fn release(_: Rank) {}
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(feature = "loom")))]
 pub(super) use checked::{acquire, release};
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(feature = "loom")))]
 mod checked {
     use super::Rank;
     use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

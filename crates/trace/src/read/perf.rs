@@ -244,6 +244,8 @@ impl Perf<'_> {
             self.bad += 1;
             return Ok(());
         };
+        #[cfg(test)]
+        self.recording.seen.push((s.time, s.cpu, s.tid, usize::from(plan.sample), s.raw.to_vec()));
         let (interrupt, kind) = match &plan.layout {
             None => (false, Kind::Other),
             Some(layout) => match layout.decode(s.raw, &mut self.names) {
@@ -272,6 +274,7 @@ impl Perf<'_> {
     ) -> Result<Recording, Error> {
         let names = &self.names;
         self.order.finish(&mut |e| sink.event(e, names));
+        sink.end(names);
         let mut r = self.recording;
         if self.samples == 0 {
             let (at, why) = broken.unwrap_or((cut.unwrap_or(0), "the file has no samples".into()));

@@ -69,6 +69,7 @@ pub(crate) fn read(
         }
     }
     progress(at);
+    sink.end(&names);
     let help = "give a perf.data, or text made with `perf script -F comm,tid,cpu,time,event,trace`";
     if understood == 0 {
         let what = if n == 0 { "the input is empty" } else { "no line reads as one of `perf script`" };

@@ -1,5 +1,6 @@
 //! After the last event: what could not be known before is settled, and the program is put together.
 
+use super::sites::Role;
 use super::stream::Resolver;
 use crate::error::Error;
 use crate::program::{CacheId, Note, Op, OpKind, Program, Stamp};
@@ -189,12 +190,29 @@ impl Resolver {
             ),
         );
         note(
-            side.sites.is_none() && read.symbols.is_empty(),
-            format!(
-                "no callsites.tsv: the kernel's own owner vectors cannot be told from other objects, nor who pays for a new {}",
-                "cgroup's structures"
-            ),
+            side.sites.is_none() && side.functions.is_none() && read.symbols.is_empty(),
+            "neither callsites.tsv nor kallsyms.tsv: the kernel's own owner vectors cannot be told from other objects, \
+             nor who pays for a new cgroup's structures"
+                .into(),
         );
+        // Every function is in the table, but for what the compiler put into its callers.
+        for (role, name, effect) in [
+            (
+                Role::NewGroup,
+                "mem_cgroup_css_alloc",
+                "a new cgroup's structures are charged to the task that made it",
+            ),
+            (
+                Role::OwnerVector,
+                "alloc_slab_obj_exts",
+                "the kernel's own owner vectors are replayed as objects",
+            ),
+        ] {
+            note(
+                side.functions.is_some() && c.accounted > 0 && !self.sites.knows(role),
+                format!("kallsyms.tsv has no {name}: {effect}"),
+            );
+        }
         note(
             !read.tells_interrupts,
             "the text does not tell interrupts: their objects are charged to the task they hit".into(),

@@ -1,7 +1,7 @@
 //! The cgroups of a trace: what stood at its start, what was made and removed in it.
 
 use crate::program::{Group, GroupId};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// The kernel's tracepoints cut paths at 1,024 bytes; these bounds only keep a damaged file from filling memory.
 const LONGEST_PATH: usize = 4096;
@@ -15,6 +15,8 @@ pub(crate) struct Groups {
     /// Groups that stood before the recording, parents first.
     initial: Vec<GroupId>,
     late: Vec<GroupId>,
+    /// Made with the group above them; their own mkdir is still to come.
+    awaited: HashSet<GroupId>,
 }
 
 /// What a `cgroup_mkdir` meant.
@@ -25,6 +27,8 @@ pub(crate) struct Made {
     pub(crate) parent: GroupId,
     /// A group of the same path whose removal was not seen.
     pub(crate) replaced: Option<GroupId>,
+    /// It was made before, or is among [`Groups::late`].
+    pub(crate) known: bool,
 }
 
 impl Default for Groups {
@@ -43,6 +47,7 @@ impl Default for Groups {
             by_path: HashMap::from([("/".to_owned(), GroupId::ROOT)]),
             initial: Vec::new(),
             late: Vec::new(),
+            awaited: HashSet::new(),
         }
     }
 }
@@ -92,13 +97,43 @@ impl Groups {
         let parent_path = if above.is_empty() { "/".to_owned() } else { format!("/{}", above.join("/")) };
         let path = format!("/{}", parts.join("/"));
         let parent = self.named(&parent_path, time)?;
+        if let Some(&group) = self.by_path.get(&path)
+            && self.awaited.remove(&group)
+        {
+            return Some(Made { group, parent, replaced: None, known: true });
+        }
         let replaced = self.by_path.get(&path).copied().filter(|&g| self.alive(g));
         if let Some(old) = replaced {
             self.remove(old, time);
         }
         // A parent that was removed cannot get children: its own mkdir was lost with other events.
         let parent = self.living(parent);
-        Some(Made { group: self.push(&path, parent, Some(time)), parent, replaced })
+        Some(Made { group: self.push(&path, parent, Some(time)), parent, replaced, known: false })
+    }
+
+    /// Before a `cgroup_mkdir` in the first moments of a recording: if tasks were found in the group a moment later, it
+    /// was taken for one that stood before. It did not, nor did any below it; they are made now.
+    pub(crate) fn not_before(&mut self, path: &str, time: u64, used: impl Fn(GroupId) -> bool) {
+        let Some(top) = self.by_path.get(path).copied().filter(|g| self.initial.contains(g)) else { return };
+        let list = &self.list;
+        let below = |g: &GroupId| {
+            list.get(g.0 as usize)
+                .and_then(|group| group.path.strip_prefix(path))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let (young, old): (Vec<GroupId>, Vec<GroupId>) = self.initial.iter().partition(|g| below(g));
+        if young.iter().any(|&g| used(g)) {
+            return;
+        }
+        self.initial = old;
+        for &group in &young {
+            if let Some(g) = self.list.get_mut(group.0 as usize) {
+                g.created = Some(time);
+            }
+        }
+        self.awaited.extend(&young);
+        debug_assert_eq!(young.first(), Some(&top));
+        self.late.extend(young);
     }
 
     /// A group was removed at `time`. Nothing when it is none or was removed before.
@@ -206,6 +241,25 @@ mod tests {
             (Some(8), Some(GroupId::ROOT))
         );
         assert_eq!(list[list[below.0 as usize].parent.unwrap().0 as usize].parent, Some(made.group));
+    }
+
+    #[test]
+    fn a_group_whose_tasks_were_seen_before_its_mkdir_did_not_stand_before() {
+        let mut g = Groups::default();
+        let (below, beside) = (g.named("/a/x/y", 0).unwrap(), g.named("/a/xy", 0).unwrap());
+        g.not_before("/a/x", 3, |group| group == below);
+        assert!(g.late().is_empty() && g.initial().len() == 4, "an object of it is there");
+        g.not_before("/a/x", 3, |_| false);
+        let late = g.late();
+        assert_eq!((late.len(), late[1], g.initial().len()), (2, below, 2));
+        assert!(g.initial().contains(&beside));
+        let first = g.mkdir("/a/x", 3).unwrap();
+        let second = g.mkdir("/a/x/y", 4).unwrap();
+        assert_eq!((first.group, first.known, first.replaced), (late[0], true, None));
+        assert_eq!((second.group, second.known, second.parent), (below, true, late[0]));
+        // Once more is another group.
+        assert_eq!(g.mkdir("/a/x/y", 5).unwrap().replaced, Some(below));
+        assert_eq!(g.into_list()[below.0 as usize].created, Some(3));
     }
 
     #[test]

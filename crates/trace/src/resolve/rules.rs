@@ -75,6 +75,7 @@ impl Script {
         for e in &self.events {
             r.event(e, &self.names);
         }
+        r.end(&self.names);
         let read = Recording { events: vec!["kmem:kmalloc".into()], ..Recording::default() };
         r.finish(read, side, "test").unwrap()
     }
@@ -205,6 +206,47 @@ fn rule_3_groups_stand_before_they_are_used_and_pass_to_their_parent() {
     let created: Vec<_> =
         p.ops.iter().filter(|o| o.kind == OpKind::Create).map(|o| (o.time, o.group.0)).collect();
     assert_eq!(created, [(0, 4), (0, 5), (0, 6), (0, 9), (0, 7), (5, 8)]);
+}
+
+#[test]
+fn rule_3_a_task_that_moved_at_the_start_was_elsewhere_if_the_trace_has_its_move() {
+    use crate::sidecar::recording::Recording as Json;
+    for (moves, expected) in [
+        // The attach is in the trace: before it, the task and what it forked are in the first place.
+        (Some("/g/a"), ["/g/from", "/g/from", "/g/a"]),
+        // It moved before the first event, and later elsewhere.
+        (Some("/g/c"), ["/g/a", "/g/a", "/g/c"]),
+        (None, ["/g/a", "/g/a", "/g/a"]),
+    ] {
+        // All events wait, or those up to the first stamp.
+        for stamp in [None, Some(103)] {
+            let mut s = Script::new();
+            let json = r#"{"start":0.0,"moved_at_start":[{"tid":10,"from":"/g/from"}]}"#;
+            s.side.recording = Json::parse(json, "recording.json").unwrap();
+            s.side.stamps = stamp.iter().map(|&time| RawStamp { time, ..RawStamp::default() }).collect();
+            s.object(10, 1, 9, true).event(10, Kind::Fork { parent: 10, child: 11 }).object(11, 2, 9, true);
+            if let Some(path) = moves {
+                s.attach(10, 0, path);
+            }
+            let p = s.object(10, 3, 9, true).object(11, 4, 9, true).run();
+            assert_eq!(owners(&p)[..3], expected, "{moves:?}, {stamp:?}");
+            assert_eq!(owners(&p)[3], expected[1], "{moves:?}, {stamp:?}");
+        }
+    }
+}
+
+#[test]
+fn rule_3_a_group_made_while_the_tasks_were_read_is_made_then() {
+    use crate::sidecar::recording::Recording as Json;
+    let mut s = Script::new();
+    s.side.recording = Json::parse(r#"{"start":0.0}"#, "recording.json").unwrap();
+    s.mkdir(1, "/g/a").object(10, 1, 9, true).mkdir(1, "/g/b").rmdir("/g/a").mkdir(1, "/g/a");
+    let p = s.attach(10, 0, "/g/a").object(10, 2, 9, true).run();
+    let times: Vec<_> = p.groups[4..].iter().map(|g| (g.path.as_str(), g.created, g.removed)).collect();
+    let expected =
+        [("/g", None, None), ("/g/a", Some(0), Some(3)), ("/g/b", Some(2), None), ("/g/a", Some(4), None)];
+    assert_eq!(times, expected);
+    assert!(p.notes.iter().all(|n| !n.text.contains("made again")), "{:?}", p.notes);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use super::caches::{Caches, LARGEST_KMALLOC, Origin, TooMany};
 use super::groups::Groups;
+use super::moved::{self, Moved};
 use super::nodes::Nodes;
 use super::objects::{Object, Objects, Step};
+use super::sites::{Role, Sites};
 use super::tasks::Tasks;
 use crate::error::Error;
 use crate::program::{CacheId, Counts, GroupId, Op, OpKind};
@@ -11,15 +13,7 @@ use crate::read::Sink;
 use crate::read::event::{Alloc, Event, Kind, Name, Names};
 use crate::sidecar::Sidecar;
 use crate::sidecar::stamps::RawStamp;
-use hashbrown::{HashMap, HashSet};
-
-/// The kernel function that makes a cgroup's own structures.
-const NEW_GROUP: &str = "mem_cgroup_css_alloc";
-/// The kernel's owner vectors under the names they had from 5.9 on; designs model them themselves.
-const OWNER_VECTORS: [&str; 3] =
-    ["alloc_slab_obj_exts", "memcg_alloc_slab_cgroups", "memcg_alloc_page_obj_cgroups"];
-/// mount(2) flags that make no new mount of a file system: REMOUNT, BIND, MOVE, UNBINDABLE, PRIVATE, SLAVE, SHARED.
-const NO_NEW_MOUNT: u64 = 32 | 4096 | 8192 | 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20;
+use hashbrown::HashMap;
 
 /// A slab has at most 2^10 pages of 64 KiB.
 const LARGEST_OBJECT: u32 = 64 << 20;
@@ -51,21 +45,100 @@ pub(crate) struct Resolver {
     pub(super) other_hierarchy: u64,
     pub(super) highest_cpu: u16,
     pub(super) too_many: bool,
-    charged: Vec<bool>,
-    hierarchy: i32,
-    new_group: HashSet<u64>,
-    owner_vectors: HashSet<u64>,
+    pub(super) charged: Vec<bool>,
+    pub(super) hierarchy: i32,
+    pub(super) sites: Sites,
+    /// While it is not known where the tasks that moved at the start were before.
+    pub(super) moved: Option<Moved>,
+    /// Until then pids.tsv was being made, clock of the recording.
+    pub(super) reading_ends: Option<u64>,
     /// Objects of a group in the making, by the task that makes it.
-    making: HashMap<i32, Vec<u32>>,
-    mounting: HashMap<i32, u64>,
-    unmounting: HashMap<i32, u32>,
-    mounts: u32,
-    unmounts: u32,
+    pub(super) making: HashMap<i32, Vec<u32>>,
+    pub(super) mounting: HashMap<i32, u64>,
+    pub(super) unmounting: HashMap<i32, u32>,
+    pub(super) mounts: u32,
+    pub(super) unmounts: u32,
 }
 
 impl Sink for Resolver {
     #[inline]
     fn event(&mut self, e: &Event, names: &Names) {
+        if let Some(moved) = &mut self.moved {
+            if moved.holds(e, names, self.hierarchy) {
+                return;
+            }
+            self.release(names);
+        }
+        self.take(e, names);
+    }
+
+    fn symbol(&mut self, site: u64, symbol: &str) {
+        self.sites.add(site, symbol);
+    }
+
+    fn end(&mut self, names: &Names) {
+        self.release(names);
+    }
+}
+
+impl Resolver {
+    /// Begin with what the sidecars tell.
+    pub(crate) fn new(side: &mut Sidecar) -> Result<Self, Error> {
+        let mut r = Self {
+            caches: Caches::new(side.geometry.take()),
+            groups: Groups::default(),
+            tasks: Tasks::default(),
+            nodes: Nodes::new(side.recording.direct_map_base()?, std::mem::take(&mut side.ranges)),
+            objects: Objects::default(),
+            counts: Counts::default(),
+            ops: Vec::new(),
+            peak_op: 0,
+            unnamed: Vec::new(),
+            cancelled: Vec::new(),
+            stamps: std::mem::take(&mut side.stamps),
+            next_stamp: 0,
+            samples: Vec::new(),
+            times: None,
+            unknown_owner: 0,
+            outside_nodes: 0,
+            bad_paths: 0,
+            odd_sizes: 0,
+            replaced_groups: 0,
+            ours: 0,
+            other_hierarchy: 0,
+            highest_cpu: 0,
+            too_many: false,
+            charged: Vec::new(),
+            hierarchy: side.recording.memory_hierarchy.unwrap_or(0),
+            sites: Sites::default(),
+            moved: Moved::new(side),
+            reading_ends: moved::reading_ends(side),
+            making: HashMap::new(),
+            mounting: HashMap::new(),
+            unmounting: HashMap::new(),
+            mounts: 0,
+            unmounts: 0,
+        };
+        match (&side.sites, &side.functions) {
+            (Some(sites), _) => sites.iter().for_each(|(address, symbol)| r.sites.add(*address, symbol)),
+            (None, Some(functions)) => r.sites.add_functions(functions),
+            (None, None) => {}
+        }
+        for (tid, path) in side.tasks.iter().flatten() {
+            match r.groups.named(path, 0) {
+                Some(group) => r.tasks.put(*tid, group),
+                None => r.bad_paths += 1,
+            }
+        }
+        if r.nodes.known() {
+            r.counts.by_node = vec![0; usize::from(r.nodes.count())];
+        }
+        Ok(r)
+    }
+
+    /// The next event, in its turn.
+    #[inline]
+    pub(super) fn take(&mut self, e: &Event, names: &Names) {
         match self.samples.get_mut(usize::from(e.sample)) {
             Some(n) => *n += 1,
             None => {
@@ -102,69 +175,6 @@ impl Sink for Resolver {
         }
     }
 
-    fn symbol(&mut self, site: u64, symbol: &str) {
-        // The compiler may split a function: `f.isra.0`, `f.cold`.
-        let symbol = symbol.split(['.', '+']).next().unwrap_or(symbol);
-        if symbol == NEW_GROUP {
-            self.new_group.insert(site);
-        } else if OWNER_VECTORS.contains(&symbol) {
-            self.owner_vectors.insert(site);
-        }
-    }
-}
-
-impl Resolver {
-    /// Begin with what the sidecars tell.
-    pub(crate) fn new(side: &mut Sidecar) -> Result<Self, Error> {
-        let mut r = Self {
-            caches: Caches::new(side.geometry.take()),
-            groups: Groups::default(),
-            tasks: Tasks::default(),
-            nodes: Nodes::new(side.recording.direct_map_base()?, std::mem::take(&mut side.ranges)),
-            objects: Objects::default(),
-            counts: Counts::default(),
-            ops: Vec::new(),
-            peak_op: 0,
-            unnamed: Vec::new(),
-            cancelled: Vec::new(),
-            stamps: std::mem::take(&mut side.stamps),
-            next_stamp: 0,
-            samples: Vec::new(),
-            times: None,
-            unknown_owner: 0,
-            outside_nodes: 0,
-            bad_paths: 0,
-            odd_sizes: 0,
-            replaced_groups: 0,
-            ours: 0,
-            other_hierarchy: 0,
-            highest_cpu: 0,
-            too_many: false,
-            charged: Vec::new(),
-            hierarchy: side.recording.memory_hierarchy.unwrap_or(0),
-            new_group: HashSet::new(),
-            owner_vectors: HashSet::new(),
-            making: HashMap::new(),
-            mounting: HashMap::new(),
-            unmounting: HashMap::new(),
-            mounts: 0,
-            unmounts: 0,
-        };
-        for (address, symbol) in side.sites.iter().flatten() {
-            r.symbol(*address, symbol);
-        }
-        for (tid, path) in side.tasks.iter().flatten() {
-            match r.groups.named(path, 0) {
-                Some(group) => r.tasks.put(*tid, group),
-                None => r.bad_paths += 1,
-            }
-        }
-        if r.nodes.known() {
-            r.counts.by_node = vec![0; usize::from(r.nodes.count())];
-        }
-        Ok(r)
-    }
-
     /// The kernel's counters were read before the next event.
     pub(super) fn stamp(&mut self) {
         let start = self.times.map_or(0, |t| t.0);
@@ -181,7 +191,8 @@ impl Resolver {
         let large = a.kmalloc && a.size > LARGEST_KMALLOC;
         self.counts.large += u64::from(large);
         // Rule 7: our designs bring their own.
-        let vector = self.owner_vectors.contains(&a.site);
+        let role = self.sites.role(a.site);
+        let vector = role == Role::OwnerVector;
         self.counts.owner_vectors += u64::from(vector);
         let node = self.nodes.of(a.ptr);
         match node {
@@ -197,7 +208,7 @@ impl Resolver {
             self.counts.hidden_frees += 1;
             self.gone(e, time, &old, OpKind::HiddenFree);
         }
-        let in_making = a.accounted && self.new_group.contains(&a.site);
+        let in_making = a.accounted && role == Role::NewGroup;
         let group = match (a.accounted, in_making) {
             (false, _) => GroupId::NOBODY,
             (true, true) => GroupId::UNKNOWN,
@@ -273,7 +284,7 @@ impl Resolver {
     }
 
     /// Rule 3, for all but a new group's own structures.
-    fn owner(&self, e: &Event) -> GroupId {
+    pub(super) fn owner(&self, e: &Event) -> GroupId {
         if e.interrupt {
             return GroupId::INTERRUPT;
         }
@@ -282,7 +293,7 @@ impl Resolver {
     }
 
     /// Count an accounted allocation.
-    fn charge(&mut self, group: GroupId) {
+    pub(super) fn charge(&mut self, group: GroupId) {
         if group == GroupId::UNKNOWN {
             self.unknown_owner += 1;
         } else if group >= GroupId::FIRST {
@@ -298,99 +309,8 @@ impl Resolver {
         }
     }
 
-    /// Moves, groups and mounts.
-    fn rare(&mut self, e: &Event, time: u64, names: &Names) {
-        match e.kind {
-            Kind::Attach { root, .. } | Kind::Mkdir { root, .. } | Kind::Rmdir { root, .. }
-                if root != self.hierarchy =>
-            {
-                self.other_hierarchy += 1;
-            }
-            Kind::Attach { pid, path, .. } => {
-                self.ours += 1;
-                match self.named(e, time, &names.text(path)) {
-                    Some(group) => self.tasks.put(pid, group),
-                    None => self.bad_paths += 1,
-                }
-            }
-            Kind::Mkdir { path, .. } => {
-                self.ours += 1;
-                self.mkdir(e, time, &names.text(path));
-            }
-            Kind::Rmdir { path, .. } => {
-                self.ours += 1;
-                let group = self.groups.rmdir(&names.text(path), time);
-                self.late_groups(e, time);
-                if let Some(group) = group {
-                    self.push(time, 0, group, e.cpu, OpKind::Remove);
-                }
-            }
-            Kind::MountEnter { flags } => {
-                self.mounting.insert(e.tid, flags);
-            }
-            Kind::MountExit { ret } => {
-                let flags = self.mounting.remove(&e.tid).unwrap_or(0);
-                if ret == 0 && flags & NO_NEW_MOUNT == 0 {
-                    self.push(time, self.mounts, self.owner(e), e.cpu, OpKind::Mount);
-                    self.mounts += 1;
-                }
-            }
-            Kind::UmountEnter => {
-                self.unmounting.insert(e.tid, self.ops.len() as u32);
-                self.push(time, self.unmounts, self.owner(e), e.cpu, OpKind::Unmount);
-                self.unmounts += 1;
-            }
-            // Recordings without this event count every call as done.
-            Kind::UmountExit { ret } => {
-                if let Some(op) = self.unmounting.remove(&e.tid).filter(|_| ret != 0) {
-                    self.cancelled.push(op);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn named(&mut self, e: &Event, time: u64, path: &str) -> Option<GroupId> {
-        let group = self.groups.named(path, time);
-        self.late_groups(e, time);
-        group
-    }
-
-    /// Make the groups whose mkdir was lost.
-    fn late_groups(&mut self, e: &Event, time: u64) {
-        for group in self.groups.late() {
-            self.push(time, 0, group, e.cpu, OpKind::Create);
-        }
-    }
-
-    fn mkdir(&mut self, e: &Event, time: u64, path: &str) {
-        let made = self.groups.mkdir(path, time);
-        self.late_groups(e, time);
-        let Some(made) = made else {
-            self.bad_paths += 1;
-            return;
-        };
-        if let Some(old) = made.replaced {
-            self.replaced_groups += 1;
-            self.push(time, 0, old, e.cpu, OpKind::Remove);
-        }
-        // The new group's structures belong to its parent; they were made before the event.
-        for op in self.making.remove(&e.tid).unwrap_or_default() {
-            if let Some(op) = self.ops.get_mut(op as usize) {
-                op.group = made.parent;
-            }
-            self.charge(made.parent);
-        }
-        self.push(time, 0, made.group, e.cpu, OpKind::Create);
-    }
-
-    /// Structures of groups whose mkdir never came: their owner stays unknown.
-    pub(super) fn settle_making(&mut self) {
-        self.unknown_owner += self.making.drain().map(|m| m.1.len() as u64).sum::<u64>();
-    }
-
     #[inline]
-    fn push(&mut self, time: u64, slot: u32, group: GroupId, cpu: u16, kind: OpKind) {
+    pub(super) fn push(&mut self, time: u64, slot: u32, group: GroupId, cpu: u16, kind: OpKind) {
         self.ops.push(Op { time, slot, group, cache: CacheId(0), cpu, node: 0, kind });
     }
 }

@@ -3,6 +3,7 @@
 //! Each is optional: what is not known without it, a note says when the trace is resolved. One that is there and
 //! cannot be understood is an error with file and line, since it probably belongs to another recording.
 
+pub(crate) mod functions;
 pub(crate) mod geometry;
 pub(crate) mod ranges;
 pub(crate) mod recording;
@@ -25,6 +26,8 @@ pub(crate) struct Sidecar {
     pub(crate) stamps: Vec<stamps::RawStamp>,
     /// Symbol of each call site (`callsites.tsv`).
     pub(crate) sites: Option<HashMap<u64, String>>,
+    /// Every function of the kernel, ascending (`kallsyms.tsv`), where there is no `callsites.tsv`.
+    pub(crate) functions: Option<Vec<(u64, String)>>,
     /// Cache geometry and aliases (`slabgeom.txt`).
     pub(crate) geometry: Option<geometry::Table>,
     /// Physical memory of each NUMA node (`recording.json`, else `srat.txt`).
@@ -54,6 +57,8 @@ impl Sidecar {
         }
         if let Some((name, text)) = load(folder, "callsites.tsv")? {
             s.sites = Some(sites::parse(&text, &name)?);
+        } else if let Some((name, text)) = load(folder, "kallsyms.tsv")? {
+            s.functions = Some(functions::parse(&text, &name)?);
         }
         if let Some((name, text)) = load(folder, "slabgeom.txt")? {
             s.geometry = Some(geometry::Table::parse(&text, &name)?);
@@ -84,6 +89,30 @@ fn load(folder: &Path, name: &str) -> Result<Option<(String, String)>, Error> {
     }
 }
 
+/// Undo `\\ooo`, in which the recorder writes control characters, and spaces where `space`; any other backslash is a
+/// part of the name.
+pub(crate) fn unescape(text: &str, space: bool) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (before, from) = rest.split_at(at);
+        plain.push_str(before);
+        let code = from.get(1..4).filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
+        let code = code.and_then(|d| u8::from_str_radix(d, 8).ok());
+        match code.filter(|c| c.is_ascii_control() || (space && *c == b' ')) {
+            Some(c) => {
+                plain.push(char::from(c));
+                rest = from.get(4..).unwrap_or_default();
+            }
+            None => {
+                plain.push('\\');
+                rest = from.get(1..).unwrap_or_default();
+            }
+        }
+    }
+    plain + rest
+}
+
 /// `12.000000345`, with up to nine digits after the point, as ns.
 pub(crate) fn seconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -104,6 +133,13 @@ pub(crate) const NOT_OURS: &str = "give the file of this recording, or take it a
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_the_recorder_escapes_is_unescaped() {
+        assert_eq!(unescape(r"/a\040b\011c\x2dd\101\", true), "/a b\tc\\x2dd\\101\\");
+        assert_eq!(unescape(r"/a\040b\177", false), "/a\\040b\u{7f}");
+        assert_eq!(unescape(r"\+11\é\01", true), r"\+11\é\01");
+    }
 
     #[test]
     fn seconds_are_exact_to_the_nanosecond() {

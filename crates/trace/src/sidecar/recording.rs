@@ -21,6 +21,9 @@ pub(crate) struct Recording {
     pub(crate) memory_hierarchy: Option<i32>,
     direct_map_base: Option<String>,
     nodes: Option<Vec<Node>>,
+    /// From this second on, clock of the recording, every event is recorded.
+    start: Option<f64>,
+    moved_at_start: Vec<Moved>,
     /// Where it was read.
     #[serde(skip)]
     file: String,
@@ -31,6 +34,13 @@ struct Node {
     node: u8,
     start: String,
     end: String,
+}
+
+/// A task that was elsewhere when it was first looked at; `pids.tsv` has the second place.
+#[derive(Debug, Deserialize)]
+struct Moved {
+    tid: i32,
+    from: String,
 }
 
 const HELP: &str = "give the recording.json of this recording, or take it away";
@@ -61,6 +71,17 @@ impl Recording {
         hex(text).map(Some).ok_or_else(bad)
     }
 
+    /// ns, clock of the recording.
+    pub(crate) fn start(&self) -> Option<u64> {
+        // A number that is none becomes 0, one that is too large the largest.
+        self.start.map(|seconds| (seconds * 1e9) as u64)
+    }
+
+    /// Each task that moved while the recording was started, and where it was before.
+    pub(crate) fn moved(&self) -> impl Iterator<Item = (i32, String)> + '_ {
+        self.moved_at_start.iter().map(|m| (m.tid, m.from.clone()))
+    }
+
     /// Physical memory of the nodes.
     pub(crate) fn ranges(&self) -> Result<Vec<Range>, Error> {
         let bad = || Error::line(&self.file, 1, "`nodes` has a range that is none", HELP);
@@ -86,11 +107,14 @@ mod tests {
         assert!(r.ranges().unwrap().is_empty() && r.direct_map_base().unwrap().is_none());
         let text = r#"{"schema":"tenalloc.recording","version":1,"kernel":"Linux x","page_size":4096,"cpus":2,
             "cpu_node":[0,1],"memory_hierarchy":5,"direct_map_base":"0xffff888000000000","later":[1],
+            "start":2.5,"moved_at_start":[{"tid":7,"from":"/g/a"}],
             "nodes":[{"node":1,"start":"0x10","end":"0x1f"}]}"#;
         let r = Recording::parse(text, "r").unwrap();
         assert_eq!(r.ranges().unwrap(), [Range { node: 1, start: 16, end: 31 }]);
         assert_eq!(r.direct_map_base().unwrap(), Some(0xffff_8880_0000_0000));
         assert_eq!((r.memory_hierarchy, r.cpus), (Some(5), Some(2)));
+        assert_eq!(r.start(), Some(2_500_000_000));
+        assert_eq!(r.moved().collect::<Vec<_>>(), [(7, "/g/a".to_owned())]);
     }
 
     #[test]

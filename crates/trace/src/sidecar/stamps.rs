@@ -3,9 +3,10 @@
 //!
 //! A line `/path 4096 kernel 0 … slab 170568` is a cgroup (older files write `/sys/fs/cgroup/path`). In files of the
 //! newer layout a line `# LABEL 21.014364933 …` names everything above it; in the older, the time is the row
-//! `steady` of side.tsv.
+//! `steady` of side.tsv. A space in a path is `\040`. The cgroups of a v1 hierarchy have no `slab`, so that its stamps
+//! have a time and no rows.
 
-use super::{NOT_OURS, seconds, tasks::short};
+use super::{NOT_OURS, seconds, tasks::short, unescape};
 use crate::error::Error;
 
 /// The counters at one moment.
@@ -43,6 +44,8 @@ pub(crate) fn parse(
     notes: &mut Vec<String>,
 ) -> Result<Vec<RawStamp>, Error> {
     let (mut stamps, mut now) = (Vec::new(), RawStamp::default());
+    // cgroups of this stamp without slab bytes; stamps that have only such.
+    let (mut without, mut bare) = (0, 0);
     for (line, n) in text.lines().zip(1..) {
         let mut words = line.split_whitespace();
         let Some(first) = words.next() else { continue };
@@ -54,15 +57,19 @@ pub(crate) fn parse(
                 Error::line(file, n, format!("`{}` is no time in seconds", short(time)), NOT_OURS)
             })?;
             now.label = label.to_owned();
+            bare += usize::from(without > 0 && now.slab.is_empty());
+            without = 0;
             stamps.push(std::mem::take(&mut now));
-        } else if first.starts_with('/')
-            && let Some(value) = words.skip_while(|w| *w != "slab").nth(1)
-        {
+        } else if first.starts_with('/') {
+            let Some(value) = words.skip_while(|w| *w != "slab").nth(1) else {
+                without += 1;
+                continue;
+            };
             let value = value.parse().map_err(|_| {
                 Error::line(file, n, format!("`{}` is no number of bytes", short(value)), NOT_OURS)
             })?;
             let path = first.strip_prefix("/sys/fs/cgroup").unwrap_or(first);
-            now.slab.push((if path.is_empty() { "/" } else { path }.to_owned(), value));
+            now.slab.push((unescape(if path.is_empty() { "/" } else { path }, true), value));
         }
     }
     if !now.slab.is_empty() {
@@ -73,6 +80,12 @@ pub(crate) fn parse(
                 now.slab.len()
             )),
         }
+    }
+    if bare > 0 {
+        notes.push(format!(
+            "{file}: the cgroups of {bare} stamps have no slab bytes (those of a v1 hierarchy never do): nothing to \
+             compare the charges with"
+        ));
     }
     stamps.sort_by_key(|s| s.time);
     Ok(stamps)
@@ -111,6 +124,20 @@ mod tests {
         );
         let mut notes = Vec::new();
         assert!(parse(&text, "s", &[], &mut notes).unwrap().is_empty() && notes.len() == 1);
+    }
+
+    #[test]
+    fn cgroups_of_v1_make_a_stamp_without_rows_and_a_note() {
+        let text = format!(
+            "/ 8192 kmem 4096 cache 1\n/g\\040a 5 kmem 1\n{SLABINFO}# before 2.5 memcgs_read 2.6 end 3\n\
+             /g\\040a 5 slab 7\n/cpu.stat\n# stamp1 4\n"
+        );
+        let mut notes = Vec::new();
+        let s = parse(&text, "s", &[], &mut notes).unwrap();
+        assert_eq!((s[0].label.as_str(), s[0].slab.len(), s[1].label.as_str()), ("before", 0, "stamp1"));
+        assert_eq!(s[1].slab, [("/g a".to_owned(), 7)]);
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].contains("of 1 stamps") && notes[0].contains("v1"), "{}", notes[0]);
     }
 
     #[test]

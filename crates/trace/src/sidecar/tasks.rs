@@ -1,6 +1,6 @@
 //! `pids.tsv`: tid, tgid, cgroup path and comm of every task just before the recording.
 
-use super::NOT_OURS;
+use super::{NOT_OURS, unescape};
 use crate::error::Error;
 
 /// Task and cgroup path of each line.
@@ -18,7 +18,7 @@ pub(crate) fn parse(text: &str, file: &str, notes: &mut Vec<String>) -> Result<V
             })?;
         // Between tgid and comm. A task that ended while the list was made has no path.
         match columns.nth(1) {
-            Some(path) if path.starts_with('/') => tasks.push((tid, path.to_owned())),
+            Some(path) if path.starts_with('/') => tasks.push((tid, unescape(path, false))),
             Some("") => without += 1,
             other => {
                 let what = format!("`{}` is no cgroup path", short(other.unwrap_or("")));
@@ -44,9 +44,9 @@ mod tests {
     #[test]
     fn tasks_and_what_is_none() {
         let mut notes = Vec::new();
-        let ok =
-            parse("1\t1\t/\tinit\n42\t40\t/g/a b\tsh x\n43\t43\t\tgone\n", "pids.tsv", &mut notes).unwrap();
-        assert_eq!(ok, [(1, "/".to_owned()), (42, "/g/a b".to_owned())]);
+        let ok = parse("1\t1\t/\tinit\n42\t40\t/g/a\\011b\tsh x\n43\t43\t\tgone\n", "pids.tsv", &mut notes)
+            .unwrap();
+        assert_eq!(ok, [(1, "/".to_owned()), (42, "/g/a\tb".to_owned())]);
         assert_eq!(notes.len(), 1);
         for (bad, line) in
             [("1\t1\t/\tx\nxyz\t1\t/\ty\n", 2), ("1\t1\n", 1), ("-4\t1\t/\tx\n", 1), ("1\t1\tg\tx", 1)]

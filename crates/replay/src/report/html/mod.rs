@@ -1,6 +1,6 @@
 //! The report as one HTML page that needs no network: charts are SVG, made here, and work without script.
 //!
-//! [`write`] fills `page.html`. The parts of the page are plain structures, one file each: `hero` (the result),
+//! [`write()`] fills `page.html`. The parts of the page are plain structures, one file each: `hero` (the result),
 //! `time` (slab bytes over time), `caches`, `sharing`, `groups` (with the kernel comparison); `scale` turns
 //! figures into places on an axis. The template escapes every text. The script adds only a reading cursor and the
 //! download of the report, which is embedded as JSON.

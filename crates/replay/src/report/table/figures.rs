@@ -89,9 +89,12 @@ fn blocks(designs: &[Design], most: usize, last: usize) -> Vec<&[Design]> {
     blocks
 }
 
-/// Every figure as text: its label, whether it is part of the one above, and for each design the figure and,
-/// where that is rounded, the same with exact bytes.
-pub(in crate::report) fn rows(report: &Report) -> Vec<(&'static str, bool, Vec<(String, String)>)> {
+/// A figure as text: its label, whether it is part of the one above, and for each design the figure and, where that
+/// is rounded, the same with exact bytes.
+type Row = (&'static str, bool, Vec<(String, String)>);
+
+/// Every figure.
+pub(in crate::report) fn rows(report: &Report) -> Vec<Row> {
     let both = |line: &Line, d| ((line.show)(d, false), (line.show)(d, true));
     let values = |line: &Line| report.designs.iter().map(|d| both(line, d)).collect();
     LINES.iter().map(|line| (line.label.trim_start(), line.label.starts_with(' '), values(line))).collect()

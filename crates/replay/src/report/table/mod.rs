@@ -1,6 +1,6 @@
 //! The report on a terminal: the result in a sentence, then the figures behind it.
 //!
-//! [`write`] lays out the whole; `figures` has the per-design block, `tops` the lists of caches and groups.
+//! [`write()`] lays out the whole; `figures` has the per-design block, `tops` the lists of caches and groups.
 //! The kernel comparison is its own command's output, see [`super::truth`].
 
 use std::io::{self, Write};

@@ -1,0 +1,70 @@
+# What can be done here; `make` alone lists it. Needs make, git, a C compiler and Rust, and says so where one is missing.
+
+CARGO ?= cargo
+export CARGO
+TRACE ?= data/small
+PREFIX ?= /usr/local
+SOAK_SECONDS ?= 600
+SOAK_CASES ?= 4096
+FUZZ_SECONDS ?= 60
+# Passed to the test run: .ci/run asks for all failures and for what passing tests print.
+TESTFLAGS ?=
+
+BUILT := $(or $(CARGO_TARGET_DIR),target)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint doc unit models bench soak fuzz miri install clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: ## replay the recorded trace data/small: a table here, a page with charts in out/report.html (TRACE=folder: another)
+	@scripts/need rust cc
+	$(CARGO) build --release --locked -p tenalloc-cli
+	@mkdir -p out
+	@$(BUILT)/release/tenalloc replay $(TRACE) --html out/report.html
+	@echo "The same with charts, for a browser: file://$(CURDIR)/out/report.html"
+
+test: ## everything that must hold: format, lints, documentation, all tests, models of the lock-free parts
+	@scripts/need rust cc lints
+	@$(MAKE) --no-print-directory lint doc models unit
+
+lint: ## format and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+doc: ## the documentation, without a warning
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --lib --no-deps --locked
+
+models: ## loom: every order of memory accesses of the lock-free parts
+	$(CARGO) test --locked -p tenalloc --features loom --lib models
+
+unit: ## all tests
+	$(CARGO) test --workspace --locked $(TESTFLAGS)
+
+bench: ## beside malloc, and malloc with owners by hand: a table of ratios, and out/bench.json; about 30 s after the build
+	@scripts/need rust cc
+	$(CARGO) build --release --locked -p tenalloc-bench
+	@mkdir -p out
+	@$(BUILT)/release/tenalloc-bench out/bench.json
+
+soak: ## repeat property tests, thread tests and random life for SOAK_SECONDS=600, with new seeds and SOAK_CASES=4096 cases
+	@scripts/need rust cc
+	@scripts/soak $(SOAK_SECONDS) $(SOAK_CASES)
+
+fuzz: ## throw damaged recordings at the readers, FUZZ_SECONDS=60 a target (optional: nightly Rust, cargo-fuzz)
+	@scripts/need rust cc nightly fuzz
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+miri: ## owner words, lists, stocks and counters under miri, which sees undefined behaviour (optional: nightly, miri)
+	@scripts/need rust nightly miri
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib -- owners:: list:: stock:: counter::
+
+install: ## the command, to PREFIX=/usr/local
+	@scripts/need rust cc
+	$(CARGO) build --release --locked -p tenalloc-cli
+	install -D -m 755 $(BUILT)/release/tenalloc $(DESTDIR)$(PREFIX)/bin/tenalloc
+
+clean: ## what was built, and out/
+	$(CARGO) clean
+	rm -rf out

@@ -1,0 +1,10 @@
+//! The command from outside: a process, its streams, its files, its exit code.
+
+mod formats;
+mod inputs;
+mod interrupt;
+mod outputs;
+mod record;
+mod script;
+mod support;
+mod terminal;

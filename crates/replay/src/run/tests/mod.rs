@@ -1,0 +1,11 @@
+//! Programs made by hand, on a design whose every figure can be worked out on paper, and on the real ones.
+
+mod build;
+mod checks;
+mod fake;
+mod nonsense;
+mod property;
+mod results;
+mod steps;
+mod time;
+mod truths;

@@ -1,0 +1,244 @@
+//! The deadlock of four threads (reference/linux.md, 1.7; test 43 of section 4.4): as a model that is searched whole,
+//! and with four real threads, a pipe, and a page that is pinned.
+//!
+//! ```text
+//!   T1 takes memory back ──waits for the page of──► T3 writes to a full pipe ──waits for──► T4 reads it, but first
+//!      ▲                                                                                    reads a group's state
+//!      └───────5.8: waits for the lock of───────── T2 removes groups ◄──5.8: waits for the lock of──┘
+//! ```
+
+mod common;
+use common::free;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::{Barrier, mpsc};
+use std::time::Duration;
+use tenalloc::{CacheConfig, Config, Controller, ListLru};
+
+/// Searches every state of the model as `define` makes it. `None`: the tools are not there.
+fn search(define: &[&str]) -> Option<(ExitStatus, String)> {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/deadlock.pml");
+    let name = define.first().map_or("tenalloc", |d| d.trim_start_matches("-D"));
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("deadlock-{name}"));
+    std::fs::create_dir_all(&dir).unwrap();
+    let run = |program: &str, args: &[&str]| match Command::new(program).args(args).current_dir(&dir).output()
+    {
+        Ok(output) => Some(output),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            println!("skipped: {program} is not installed (Debian: spin, gcc)");
+            None
+        }
+        Err(e) => panic!("{program}: {e}"),
+    };
+    let model = model.canonicalize().unwrap();
+    let mut args = vec!["-a"];
+    args.extend(define);
+    args.push(model.to_str().unwrap());
+    let spin = run("spin", &args)?;
+    assert!(spin.status.success(), "{}", String::from_utf8_lossy(&spin.stdout));
+    let cc = run("cc", &["-O1", "-w", "-DSAFETY", "-o", "pan", "pan.c"])?;
+    assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
+    let pan = run(dir.join("pan").to_str().unwrap(), &["-m100000"])?;
+    Some((pan.status, String::from_utf8_lossy(&pan.stdout).into_owned()))
+}
+
+#[test]
+fn the_locks_of_linux_5_8_deadlock() {
+    let Some((_, found)) = search(&["-DLINUX_5_8"]) else { return };
+    assert!(found.contains("invalid end state") && found.contains("errors: 1"), "{found}");
+}
+
+#[test]
+fn our_locks_cannot() {
+    let Some((status, found)) = search(&[]) else { return };
+    assert!(status.success() && found.contains("errors: 0"), "{found}");
+    // The search was complete, and came by every statement of every thread.
+    for bad in ["not completed", "too small", "Bit statespace"] {
+        assert!(!found.contains(bad), "{found}");
+    }
+    for t in ["T1", "T2", "T3", "T4"] {
+        assert!(found.contains(&format!("unreached in proctype {t}\n\t(0 of ")), "{found}");
+    }
+}
+
+/// The search has eyes: waiting for the page with one lock held is found.
+#[test]
+fn waiting_with_a_lock_held_would_be_found() {
+    let Some((_, found)) = search(&["-DWAIT_LOCKED"]) else { return };
+    assert!(found.contains("invalid end state"), "{found}");
+}
+
+const THREADS: [&str; 4] = ["T1 takes memory back", "T2 removes groups", "T3 writes", "T4 reads"];
+
+/// Where each thread is; read by the watchdog alone.
+struct Places([AtomicUsize; 4]);
+
+const WHERE: [&str; 10] = [
+    "waiting for the next round",
+    "in trim",
+    "waiting for the pinned page",
+    "in create",
+    "in remove",
+    "in alloc",
+    "in write to the pipe",
+    "in free",
+    "reading the group's state",
+    "in read from the pipe",
+];
+
+impl Places {
+    fn at(&self, thread: usize, what: &str) {
+        let place = WHERE.iter().position(|w| *w == what).expect("a place of the list");
+        self.0[thread].store(place, Relaxed);
+    }
+}
+
+/// The last beat. (A thread that fails sends none: the others then wait for it, and the watchdog tells.)
+const DONE: u64 = u64::MAX;
+
+/// Ends the process if `beats` stop for a minute.
+fn watch(beats: &mpsc::Receiver<u64>, places: &Places) {
+    let mut last = 0;
+    loop {
+        match beats.recv_timeout(Duration::from_secs(60)) {
+            Ok(DONE) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
+            Ok(round) => last = round,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                eprintln!("no progress for 60 s in round {last}:");
+                for (name, place) in THREADS.iter().zip(&places.0) {
+                    eprintln!("  {name}: {}", WHERE[place.load(Relaxed)]);
+                }
+                std::process::abort();
+            }
+        }
+    }
+}
+
+/// Pages of the core: the pipe holds one.
+const CORE: usize = 2 * 4096;
+
+/// 500 rounds; 10,000 with `TENALLOC_SOAK=1`. Each round ends only when all four are done: T1 when the page that T3
+/// pins is free, T3 when T4 has read, T4 when it has seen the state of the very groups that T2 is removing.
+#[test]
+fn four_threads_a_pipe_and_a_pinned_page() {
+    let rounds = if std::env::var_os("TENALLOC_SOAK").is_some() { 10_000 } else { 500 };
+    let ctl = Controller::new(Config::new()).unwrap();
+    let cache = ctl.cache(&CacheConfig::new("core", 200)).unwrap();
+    let lru = ListLru::new(&ctl, 0).unwrap();
+    let parent = ctl.root().create("system").unwrap();
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    // SAFETY: a pipe of ours.
+    let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+    assert!((0..CORE as i32).contains(&size), "the pipe holds {size} bytes");
+    // The last round in which T3 had the page, and the last in which it was free again.
+    let (pinned, freed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let meet = Barrier::new(4);
+    let places = Places([const { AtomicUsize::new(0) }; 4]);
+    let over = AtomicBool::new(false);
+    let (beat, beats) = mpsc::channel();
+    let wait_for = |what: &AtomicU64, round| {
+        while what.load(Acquire) < round {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|s| {
+        let places = &places;
+        s.spawn(move || watch(&beats, places));
+        // Load: groups beside, and their objects.
+        let load = s.spawn(|| {
+            for i in 0u64.. {
+                if over.load(Relaxed) {
+                    break;
+                }
+                let g = ctl.root().create(&format!("load{i}")).unwrap();
+                let objects: Vec<_> = (0..50).map(|_| cache.alloc(&g).unwrap()).collect();
+                g.remove().unwrap();
+                objects.into_iter().for_each(|o| free(&ctl, o));
+            }
+        });
+        let t1 = s.spawn(|| {
+            for round in 1..=rounds {
+                places.at(0, "waiting for the next round");
+                meet.wait();
+                wait_for(&pinned, round);
+                loop {
+                    places.at(0, "in trim");
+                    ctl.trim();
+                    places.at(0, "waiting for the pinned page");
+                    if freed.load(Acquire) >= round {
+                        break;
+                    }
+                }
+            }
+        });
+        let t2 = s.spawn(|| {
+            for round in 1..=rounds {
+                places.at(1, "in create");
+                let crashing = parent.create("crashing").unwrap();
+                let others: Vec<_> = (0..4).map(|i| parent.create(&format!("other{i}")).unwrap()).collect();
+                places.at(1, "waiting for the next round");
+                meet.wait();
+                wait_for(&pinned, round);
+                places.at(1, "in remove");
+                others.iter().for_each(|g| g.remove().unwrap());
+                crashing.remove().unwrap();
+            }
+        });
+        let t3 = s.spawn(|| {
+            let core = [0xc0; CORE];
+            for round in 1..=rounds {
+                places.at(2, "waiting for the next round");
+                meet.wait();
+                places.at(2, "in alloc");
+                let crashing = parent.lookup("crashing").unwrap();
+                let object = cache.alloc_lru(&crashing, &lru).unwrap();
+                // SAFETY: live, with an item at its start.
+                assert!(unsafe { lru.add(object) });
+                pinned.store(round, Release);
+                places.at(2, "in write to the pipe");
+                writer.write_all(&core).unwrap();
+                places.at(2, "in free");
+                // SAFETY: as above.
+                assert!(unsafe { lru.del(object) });
+                free(&ctl, object);
+                freed.store(round, Release);
+            }
+        });
+        let t4 = s.spawn(|| {
+            let mut core = [0; CORE];
+            for round in 1..=rounds {
+                places.at(3, "waiting for the next round");
+                meet.wait();
+                wait_for(&pinned, round);
+                places.at(3, "reading the group's state");
+                for i in 0..4 {
+                    if let Ok(g) = parent.lookup(&format!("other{i}")) {
+                        assert_eq!(g.path().to_string(), format!("/system/other{i}"));
+                        assert_eq!(g.exact(), 0);
+                    }
+                }
+                // Removed or not, the object is charged to the parent's subtree until it is freed.
+                assert_eq!(parent.exact(), cache.charge());
+                assert!(ctl.stat().objects >= 1);
+                assert!(parent.children().count() <= 5);
+                assert_eq!(freed.load(Acquire), round - 1, "T3 waits for us");
+                places.at(3, "in read from the pipe");
+                reader.read_exact(&mut core).unwrap();
+                assert!(core.iter().all(|b| *b == 0xc0));
+                beat.send(round).unwrap();
+            }
+        });
+        for t in [t1, t2, t3, t4] {
+            t.join().unwrap();
+        }
+        beat.send(DONE).unwrap();
+        over.store(true, Relaxed);
+        load.join().unwrap();
+    });
+    ctl.trim();
+    let stat = ctl.stat();
+    assert_eq!((ctl.root().exact(), stat.orphans, stat.objects, stat.groups), (0, 0, 0, 1));
+}

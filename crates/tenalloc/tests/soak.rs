@@ -1,0 +1,68 @@
+//! Random life on two threads against a plain model.
+//!
+//! Both threads make and remove groups of one tree, allocate in each other's groups, free each other's objects, put
+//! objects on lists and take them off, walk, reclaim, trim, set limits, freeze, read, and let requests for memory fail.
+//! After a few thousand steps both stop, and everything is compared with the model: what each group and each owner is
+//! charged, what is on each list, and at the end that nothing is left.
+//!
+//! What makes a model possible under races: an object's home is the nearest ancestor that lives, of the group that it
+//! was allocated in, whatever came first. An object is touched by the thread that pinned it (a compare-and-swap in a
+//! table beside the model), so reclaim and its user never both have it.
+//!
+//! `TENALLOC_SOAK_SECONDS`: how long, 10 if unset. `TENALLOC_SOAK_SEED`: where to begin, else the time; every seed is
+//! printed.
+
+mod common;
+#[path = "soak/model.rs"]
+mod model;
+#[path = "soak/worker.rs"]
+mod worker;
+
+use model::World;
+use std::time::{Duration, Instant, SystemTime};
+use worker::Worker;
+
+/// Steps of each thread between two comparisons, and comparisons in one life.
+const STEPS: usize = 2000;
+const PHASES: usize = 6;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|e| panic!("{variable}={text}: {e}")))
+}
+
+#[test]
+fn random_life_on_two_threads_matches_a_plain_model() {
+    let time = Duration::from_secs(number("TENALLOC_SOAK_SECONDS").unwrap_or(10));
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let first = number("TENALLOC_SOAK_SEED").unwrap_or(now);
+    let start = Instant::now();
+    let mut lives = 0u64;
+    let mut done = [0u64; worker::KINDS];
+    while lives == 0 || start.elapsed() < time {
+        let seed = first.wrapping_add(lives);
+        println!("TENALLOC_SOAK_SEED={seed}");
+        let world = World::new(seed);
+        let mut workers = [0, 1].map(|t| Worker::new(t, seed));
+        for _ in 0..PHASES {
+            std::thread::scope(|s| {
+                for w in &mut workers {
+                    let world = &world;
+                    s.spawn(move || (0..STEPS).for_each(|_| w.step(world)));
+                }
+            });
+            world.quiet(&mut workers);
+        }
+        for w in &workers {
+            done.iter_mut().zip(w.done).for_each(|(sum, n)| *sum += n);
+        }
+        world.end(workers);
+        lives += 1;
+    }
+    println!("{lives} lives in {:?}", start.elapsed());
+    for (kind, n) in worker::NAMES.iter().zip(done) {
+        println!("  {n:>9} {kind}");
+        // A life of 24,000 steps does each of these; a kind that never succeeds tests nothing.
+        assert!(n > 0 || lives < 5 || *kind == worker::NAMES[worker::RARE], "no {kind} in {lives} lives");
+    }
+}

@@ -1,0 +1,157 @@
+//! The recorder and the reader meet: a real recording of this machine, read back, wherever root, perf and tracefs allow
+//! it. Elsewhere each test says `skipped: …` with what the recorder misses.
+//!
+//! The recorder takes over signals of its process, so the tests run one after the other.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use tenalloc_record::{Error, Options, What, record};
+use tenalloc_trace::Program;
+use tenalloc_trace::program::{GroupId, Op, OpKind};
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Records what `sh -c job` does, or tells why this machine cannot.
+fn recorded(folder: &Path, job: &str) -> Option<PathBuf> {
+    let words = ["sh", "-c", job];
+    let options = Options::new(folder.join("trace"), What::Command(words.map(Into::into).to_vec()));
+    match record(&options, &mut |_| {}) {
+        Err(Error::Refused(problems)) => {
+            let what: Vec<&str> = problems.iter().map(|problem| problem.what.as_str()).collect();
+            println!("skipped: {}", what.join("; "));
+            None
+        }
+        result => Some(result.expect("a recording").folder),
+    }
+}
+
+/// Where new groups of the memory controller can be made.
+fn memory_groups() -> Option<&'static str> {
+    let found = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
+        .into_iter()
+        .find(|folder| Path::new(folder).join("cgroup.procs").exists());
+    if found.is_none() {
+        println!("skipped: no cgroup hierarchy is mounted");
+    }
+    found
+}
+
+fn allocations(p: &Program, group: GroupId) -> impl Iterator<Item = &Op> {
+    p.ops.iter().filter(move |op| op.kind == OpKind::Alloc && op.group == group)
+}
+
+fn events(p: &Program) -> u64 {
+    p.counts.samples.iter().map(|s| s.1).sum()
+}
+
+#[test]
+fn groups_of_this_machine_come_back_as_they_were() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(groups) = memory_groups() else { return };
+    let place = tempfile::tempdir().expect("a folder");
+    let name = format!("tenalloc trace {}", std::process::id());
+    // A group with a group below it and a space in its name; shells in it; both removed again.
+    let job = format!(
+        "set -e; g='{groups}/{name}'; mkdir \"$g\" \"$g/below\"; \
+         sh -c 'echo $$ > \"$0/cgroup.procs\"; ls -lR /etc > /dev/null; for i in 1 2 3 4 5; do sh -c \"ls /proc/self/fd\" \
+         > /dev/null; done' \"$g/below\"; rmdir \"$g/below\" \"$g\""
+    );
+    let Some(folder) = recorded(place.path(), &job) else { return };
+    let p = common::open(&folder);
+    let notes: Vec<&str> = p.notes.iter().map(|n| n.text.as_str()).collect();
+    println!(
+        "{} events, {} groups, {} caches; notes: {notes:#?}",
+        events(&p),
+        p.groups.len(),
+        p.caches.len()
+    );
+    let stamps = common::run(&p);
+    let labels: Vec<&str> = p.stamps.iter().map(|s| s.label.as_str()).collect();
+    assert_eq!((labels, stamps.len()), (vec!["before", "after"], 2));
+
+    let group = |path: &str| {
+        let found: Vec<usize> =
+            p.groups.iter().enumerate().filter(|(_, g)| g.path.ends_with(path)).map(|g| g.0).collect();
+        assert_eq!(found.len(), 1, "{path} among {:?}", p.groups);
+        GroupId(found[0] as u32)
+    };
+    let (outer, inner) = (group(&format!("/{name}")), group(&format!("/{name}/below")));
+    let [o, i] = [outer, inner].map(|g| &p.groups[g.0 as usize]);
+    assert_eq!(i.parent, Some(outer));
+    assert!(o.created < i.created && i.created.is_some() && i.removed < o.removed && i.removed.is_some());
+    let inside = allocations(&p, inner).count();
+    println!("{inside} objects of {}", i.path);
+    assert!(inside > 500, "{inside}");
+    let late = allocations(&p, inner).filter(|op| op.time < i.created.unwrap()).count();
+    assert_eq!(late, 0);
+    // Only the shell that moved allocated there; each name of /etc is a dentry or more.
+    let dentries = allocations(&p, inner).filter(|op| {
+        let cache = &p.caches[usize::from(op.cache.0)];
+        cache.name == "dentry" || cache.aliases.iter().any(|a| a == "dentry")
+    });
+    assert!(dentries.count() > 10);
+
+    // Hardly a task of this machine has an unknown group.
+    let unknown = allocations(&p, GroupId::UNKNOWN).count() as u64;
+    assert!(unknown * 100 <= p.counts.accounted, "{unknown} of {}: {notes:?}", p.counts.accounted);
+    let unnamed = p.caches.iter().filter(|c| c.name.starts_with('?')).count();
+    assert!(unnamed * 10 <= p.caches.len(), "{unnamed} of {} caches", p.caches.len());
+    let table = fs::read_to_string(folder.join("slabgeom.txt")).unwrap_or_default();
+    if table.contains("\nA ") {
+        assert!(p.caches.iter().any(|c| !c.aliases.is_empty()), "no merged cache");
+        let cut = p.caches.iter().filter(|c| c.geometry.is_some()).count();
+        assert!(cut * 10 >= p.caches.len() * 9, "{cut} of {} caches have a geometry", p.caches.len());
+    }
+    assert_eq!(p.counts.lost > 0, notes.iter().any(|n| n.contains("lost")), "{notes:?}");
+    if p.counts.lost == 0 {
+        assert!(p.counts.matched_frees > p.counts.allocations / 4);
+    }
+    // The functions of rules 3 and 7 were found in kallsyms.tsv.
+    if folder.join("kallsyms.tsv").exists() {
+        assert!(notes.iter().all(|n| !n.contains("kallsyms.tsv")), "{notes:?}");
+        assert!(p.counts.owner_vectors > 0);
+    }
+}
+
+#[test]
+fn a_recording_cut_short_is_read_with_its_formats() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = tempfile::tempdir().expect("a folder");
+    let Some(folder) = recorded(place.path(), "ls -R /etc > /dev/null") else { return };
+    let whole = fs::read(folder.join("perf.data")).expect("a recording");
+    let uncut = common::open(&folder);
+    assert_eq!(uncut.truncated, None);
+    let all = events(&uncut);
+    let (mut readable, mut last) = (0, 0);
+    let step = whole.len() / 40;
+    for n in (1..40).map(|i| i * step).chain([whole.len() - 1]) {
+        fs::write(folder.join("perf.data"), &whole[..n]).expect("a file");
+        match tenalloc_trace::open(&folder, &tenalloc_trace::Options::default(), &mut |_| {}) {
+            Ok(p) => {
+                common::run(&p);
+                assert!(p.truncated.is_some_and(|at| at <= n as u64), "cut at {n}: {:?}", p.truncated);
+                assert!(p.notes.iter().any(|note| note.text.contains("byte ")), "cut at {n}: {:?}", p.notes);
+                assert!((last..=all).contains(&events(&p)), "cut at {n}");
+                last = events(&p);
+                readable += 1;
+            }
+            // Before the first whole compressed record there is not a sample.
+            Err(e) => assert!(last == 0 && e.to_string().contains("byte "), "cut at {n}: {e}"),
+        }
+    }
+    println!("{readable} of 40 cuts of {} bytes gave events, at most {last} of {all}", whole.len());
+    assert!(readable >= 20 && last == all, "{readable} cuts, {last} of {all} events");
+
+    // perf killed: the header was never completed.
+    let mut killed = whole[..whole.len() / 2].to_vec();
+    killed[48..56].fill(0);
+    fs::write(folder.join("perf.data"), &killed).expect("a file");
+    let p = common::open(&folder);
+    assert!(p.truncated.is_some() && events(&p) > 0);
+    fs::remove_file(folder.join("formats.txt")).expect("it was there");
+    let error = tenalloc_trace::open(&folder, &tenalloc_trace::Options::default(), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("formats.txt"), "{error}");
+}

@@ -10,6 +10,7 @@ pub struct Config {
     pub(crate) topology: Option<Topology>,
     pub(crate) hardened: bool,
     pub(crate) exact_charges: bool,
+    pub(crate) sleep: bool,
     pub(crate) oom: Option<&'static dyn OutOfMemory>,
 }
 
@@ -21,6 +22,7 @@ impl Config {
             topology: None,
             hardened: cfg!(debug_assertions),
             exact_charges: false,
+            sleep: true,
             oom: None,
         }
     }
@@ -46,6 +48,14 @@ impl Config {
         Self { oom: Some(policy), ..self }
     }
 
+    /// Whether a charge above `high` makes its thread wait when reclaim did not help; so by default. Without, it still
+    /// reclaims and is counted: for threads that serve many tasks, which then ask
+    /// [`Group::high_delay`](crate::Group::high_delay) how long to wait, or await
+    /// [`Group::below_high`](crate::Group::below_high).
+    pub const fn sleep(self, on: bool) -> Self {
+        Self { sleep: on, ..self }
+    }
+
     /// Charges go to the tree one by one: `current` is always exact, and every charge touches the counters of
     /// all ancestors.
     pub const fn exact_charges(self, on: bool) -> Self {
@@ -65,6 +75,7 @@ impl core::fmt::Debug for Config {
             .field("topology", &self.topology)
             .field("hardened", &self.hardened)
             .field("exact_charges", &self.exact_charges)
+            .field("sleep", &self.sleep)
             .finish_non_exhaustive()
     }
 }

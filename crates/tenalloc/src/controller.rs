@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::group::owner::Owners;
+use crate::group::signal::Signals;
 use crate::group::stock::{BATCH, SLOTS, Stock};
 use crate::group::tree::Tree;
 use crate::group::{Group, Owner};
@@ -25,6 +26,11 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 #[derive(Default)]
 pub(crate) struct Area {
     pub(crate) stock: Stock,
+    /// Somebody waits for a group to fall to its `high`: its bytes are not kept here.
+    pub(crate) waited: bool,
+    /// There is something to see to once this is unlocked: `over_high`, or bytes that went back to the tree, for which
+    /// somebody may wait.
+    pub(crate) returned: bool,
 }
 
 /// An area on cache lines of its own.
@@ -79,6 +85,7 @@ pub(crate) struct Inner {
     pub(crate) indexes: Lock<Indexes>,
     pub(crate) reclaimers: Reclaimers,
     pub(crate) shrinkers: Registry,
+    pub(crate) signals: Signals,
     pub(crate) forced_bytes: AtomicU64,
     pub(crate) offline_cancels: AtomicU32,
     pub(crate) slab_bytes: AtomicU64,
@@ -298,6 +305,7 @@ impl Controller {
                 indexes: Lock::new(Rank::Indexes, Indexes),
                 reclaimers: Reclaimers::new(),
                 shrinkers: Registry::new(),
+                signals: Signals::new(),
                 forced_bytes: AtomicU64::new(0),
                 offline_cancels: AtomicU32::new(0),
                 slab_bytes: AtomicU64::new(0),

@@ -34,7 +34,8 @@
 //! | `meta`, `table` | memory for bookkeeping, every byte counted |
 //! | `sync` | the locks, each with its rank |
 //!
-//! The crate is `no_std` and uses no `alloc`: it can be the process's malloc.
+//! The crate is `no_std` and uses no `alloc`: it can be the process's malloc. The feature `std`, off by default for
+//! that reason, adds what needs threads: `Group::scope`, `FutureExt::in_group`, the background reclaimer.
 //!
 //! # What holds
 //!
@@ -48,7 +49,7 @@
 #![no_std]
 #![deny(clippy::alloc_instead_of_core, clippy::std_instead_of_core)]
 
-#[cfg(feature = "loom")]
+#[cfg(any(feature = "loom", feature = "std"))]
 extern crate std;
 
 mod config;
@@ -67,9 +68,13 @@ mod table;
 pub use config::Config;
 pub use controller::Controller;
 pub use error::{Error, Limit, Result};
-pub use group::{Events, Group, OWNER_BYTES, Owner, PeakReader};
+pub use group::{BelowHigh, Events, Group, OWNER_BYTES, Owner, PeakReader};
+#[cfg(feature = "std")]
+pub use group::{FutureExt, InGroup, current_group};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};
 pub use page::{PAGE, Topology};
+#[cfg(feature = "std")]
+pub use reclaim::{Background, BackgroundBuilder};
 pub use reclaim::{
     Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Registration, Scanned, Shrink,
     Shrinker, Verdict,

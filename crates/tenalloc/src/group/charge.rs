@@ -46,10 +46,11 @@ impl Inner {
             let node = unsafe { &*record.node.load(Acquire) };
             // Whole pages and some more at first; only what is needed where that does not fit.
             let batch = self.batch(bytes);
-            let got = charge_up(node, batch).map(|()| batch);
-            let got = got.or_else(|_| charge_up(node, bytes).map(|()| bytes));
+            let got = self.charge_up(node, batch).map(|()| batch);
+            let got = got.or_else(|_| self.charge_up(node, bytes).map(|()| bytes));
             match got {
                 Ok(got) => {
+                    cpu.returned = true; // a batch that was refused, or a slot that made way
                     record.charged.fetch_add(got, Relaxed);
                     if got > bytes {
                         self.keep(&mut cpu, id, got - bytes);
@@ -61,11 +62,16 @@ impl Inner {
                     }
                     return Ok((cpu, id));
                 }
-                Err(Refused::Frozen) => return Err(Error::Frozen),
+                Err(Refused::Frozen) => {
+                    drop(cpu);
+                    self.settle();
+                    return Err(Error::Frozen);
+                }
                 Err(Refused::Max { at, current, max }) => {
                     self.tree.hold(at);
                     let group = Group::from_held(&Controller::of(self), NonNull::from(at));
                     drop(cpu);
+                    self.settle();
                     if !self.make_room(&group, bytes, tries) {
                         let children = largest(&group);
                         return Err(Error::Limit(Limit::new(&Path(at), max, current, bytes, children)));
@@ -99,18 +105,24 @@ impl Inner {
         helped
     }
 
-    /// After a charge above `high`: reclaims, and if that does not help, waits in proportion to the overage.
+    /// After a charge above `high`: reclaims, and if that does not help and it may, waits in proportion to the overage.
+    /// What is not worth a wait is left to the background, if somebody is there.
     #[cold]
-    pub(crate) fn throttle(&self, (group, charged): (Group, u64)) {
+    pub(crate) fn throttle(&self, (group, charged): (Group, u64), sleep: bool) {
         if self.reclaimers.inside() {
             return;
         }
         knobs::count(group.node(), Event::High);
         let high = group.high();
+        let delay = || throttle::delay(group.current(), high, charged);
+        if self.tell_reclaimers(group.node()) && delay().is_zero() {
+            return;
+        }
         self.reclaim(&group, group.current().saturating_sub(high));
         self.drain_all();
-        let delay = throttle::delay(group.current(), high, charged);
-        throttle::sleep(delay);
+        if sleep && self.config.sleep {
+            throttle::sleep(delay());
+        }
     }
 
     /// Charges `bytes` to the group of `owner` whatever its limits are.
@@ -132,6 +144,38 @@ impl Inner {
         drop(cpu);
     }
 
+    /// Charges `node` and its ancestors, or nobody.
+    fn charge_up<'a>(&self, node: &'a Node, bytes: u64) -> core::result::Result<(), Refused<'a>> {
+        let mut at = Some(node);
+        while let Some(n) = at {
+            let refused = if n.frozen.load(Relaxed) {
+                Some(Refused::Frozen)
+            } else {
+                n.counter.try_charge(bytes).err().map(|(current, max)| Refused::Max { at: n, current, max })
+            };
+            if let Some(refused) = refused {
+                let mut undo = Some(node);
+                while let Some(u) = undo.filter(|u| !core::ptr::eq(*u, n)) {
+                    u.counter.uncharge(bytes);
+                    undo = u.parent();
+                }
+                self.look_below(node);
+                return Err(refused);
+            }
+            at = n.parent();
+        }
+        Ok(())
+    }
+
+    fn uncharge_up(&self, node: &Node, bytes: u64) {
+        let mut at = Some(node);
+        while let Some(n) = at {
+            n.counter.uncharge(bytes);
+            at = n.parent();
+        }
+        self.look_below(node);
+    }
+
     /// What to take from the tree for a charge of `bytes`.
     fn batch(&self, bytes: u64) -> u64 {
         match bytes.checked_next_multiple_of(PAGE as u64) {
@@ -150,19 +194,34 @@ impl Inner {
 
     /// Puts bytes that are charged to `owner` into the CPU's stock.
     fn keep(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) {
-        if self.config.exact_charges {
+        if self.config.exact_charges || cpu.waited && self.passes_stock(cpu, owner) {
+            cpu.returned = true;
             return self.return_to_tree(owner, bytes);
         }
         let (evicted, excess) = cpu.stock.give(owner, bytes);
         if let Some(Slot { owner, bytes }) = evicted {
+            cpu.returned = true;
             self.return_to_tree(owner, bytes.into());
         }
         if excess > 0 {
+            cpu.returned = true;
             self.return_to_tree(owner, excess);
         }
     }
 
+    /// Whether bytes of `owner` are not kept in stocks, because somebody waits for its group or an ancestor to fall.
+    #[cold]
+    fn passes_stock(&self, cpu: &mut Locked<'_>, owner: u32) -> bool {
+        if self.signals.waiters.load(SeqCst) == 0 {
+            cpu.waited = false; // who comes next says so again, under this lock
+            return false;
+        }
+        // SAFETY: as in `return_to_tree`.
+        self.is_waited_for(unsafe { &*self.owners.get(owner).node.load(Acquire) })
+    }
+
     /// Takes `bytes` that were charged through `owner` out of the tree.
+    #[cold]
     fn return_to_tree(&self, owner: u32, bytes: u64) {
         if bytes == 0 {
             return;
@@ -171,7 +230,7 @@ impl Inner {
         // SAFETY: the node of an owner with a slot in a stock, or a current one, is in place while the CPU's
         // lock is held: removal drains the slots before the node can go.
         let node = unsafe { &*record.node.load(Acquire) };
-        uncharge_up(node, bytes);
+        self.uncharge_up(node, bytes);
         record.charged.fetch_sub(bytes, Release);
     }
 
@@ -185,14 +244,25 @@ impl Inner {
         }
     }
 
-    /// Empties every CPU's stock into the tree, one CPU at a time.
+    /// Empties every CPU's stock into the tree, one CPU at a time. With no lock held.
     pub(crate) fn drain_all(&self) {
+        self.drain(false);
+    }
+
+    /// As [`drain_all`](Self::drain_all), and what is waited for is not kept in stocks any more.
+    pub(super) fn drain_for_waiters(&self) {
+        self.drain(true);
+    }
+
+    fn drain(&self, waited: bool) {
         for cpu in 0..self.topology.cpus() {
             let mut area = self.lock_area(cpu);
+            area.waited |= waited;
             while let Some(slot) = area.stock.drain(|_| true) {
                 self.return_to_tree(slot.owner, slot.bytes.into());
             }
         }
+        self.settle();
     }
 
     /// Bytes charged to `node` and below without what stocks hold in advance: all CPUs' locks are held together
@@ -218,30 +288,8 @@ enum Refused<'a> {
     Frozen,
 }
 
-/// Charges `node` and its ancestors, or nobody.
-fn charge_up(node: &Node, bytes: u64) -> core::result::Result<(), Refused<'_>> {
-    let mut at = Some(node);
-    while let Some(n) = at {
-        let refused = if n.frozen.load(Relaxed) {
-            Some(Refused::Frozen)
-        } else {
-            n.counter.try_charge(bytes).err().map(|(current, max)| Refused::Max { at: n, current, max })
-        };
-        if let Some(refused) = refused {
-            let mut undo = Some(node);
-            while let Some(u) = undo.filter(|u| !core::ptr::eq(*u, n)) {
-                u.counter.uncharge(bytes);
-                undo = u.parent();
-            }
-            return Err(refused);
-        }
-        at = n.parent();
-    }
-    Ok(())
-}
-
 /// The first group from `node` upwards that is above its `high`.
-fn over_high(node: &Node) -> Option<&Node> {
+pub(super) fn over_high(node: &Node) -> Option<&Node> {
     let mut at = Some(node);
     while let Some(n) = at {
         if n.knobs().is_some_and(|k| n.counter.current() > k.high.load(Relaxed)) {
@@ -263,12 +311,4 @@ fn largest(group: &Group) -> [Child; CHILDREN] {
         }
     }
     top
-}
-
-fn uncharge_up(node: &Node, bytes: u64) {
-    let mut at = Some(node);
-    while let Some(n) = at {
-        n.counter.uncharge(bytes);
-        at = n.parent();
-    }
 }

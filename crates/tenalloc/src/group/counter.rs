@@ -56,7 +56,8 @@ impl Counter {
 
     /// Takes `bytes` back, all of which were charged here.
     pub(crate) fn uncharge(&self, bytes: u64) {
-        let before = self.current.fetch_sub(bytes, AcqRel);
+        // Sequentially consistent: who waits for the fall is looked for afterwards.
+        let before = self.current.fetch_sub(bytes, SeqCst);
         debug_assert!(before >= bytes, "uncharged {bytes} of {before}");
     }
 

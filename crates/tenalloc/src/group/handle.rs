@@ -1,8 +1,8 @@
 //! What users hold of a group: [`Group`], and [`Owner`], which outlives it.
 
 use super::knobs::{self, Event, Events};
-use super::peak;
 use super::tree::{Node, Path};
+use super::{peak, wait};
 use crate::controller::Controller;
 use crate::error::{Error, Result};
 use crate::reclaim::Reclaimed;
@@ -75,7 +75,10 @@ impl Group {
     /// [`Error::GroupBusy`] while it has children, [`Error::Root`], [`Error::GroupRemoved`].
     pub fn remove(&self) -> Result<()> {
         let inner = self.ctl.inner();
-        inner.tree.remove(inner, self.node())
+        inner.tree.remove(inner, self.node())?;
+        wait::wake_removed(inner, self.node());
+        inner.settle();
+        Ok(())
     }
 
     /// Whether it was removed.
@@ -164,12 +167,14 @@ impl Group {
     /// [`Error::NoMemory`] for the group's knobs; nothing is changed then.
     pub fn set_high(&self, bytes: u64) -> Result<()> {
         let inner = self.ctl.inner();
-        inner.make_knobs(self.node())?.high.store(bytes, Relaxed);
+        inner.make_knobs(self.node())?.high.store(bytes, SeqCst);
         if self.current() > bytes {
             // Bytes near CPUs would let charges pass unseen.
             inner.drain_all();
             inner.reclaim(self, self.current().saturating_sub(bytes));
         }
+        inner.look_below(self.node());
+        inner.settle();
         Ok(())
     }
 
@@ -306,16 +311,12 @@ impl Owner {
     /// [`Error::Limit`]; nothing is charged then.
     pub fn try_charge(&self, bytes: u64) -> Result<()> {
         let inner = self.ctl.inner();
-        let (mut cpu, id) = inner.charge(self.id, bytes)?;
-        let over = cpu.over_high.take();
+        let (cpu, id) = inner.charge(self.id, bytes)?;
         if id != self.id {
             // Forwarded: the group that pays is another, but the bytes stay this handle's to give back.
             inner.owners.hand_back(self.id, id, bytes);
         }
-        drop(cpu);
-        if let Some(over) = over {
-            inner.throttle(over);
-        }
+        inner.see_to(cpu, true);
         Ok(())
     }
 
@@ -329,7 +330,9 @@ impl Owner {
     /// Never more than that: it would take away from what others charged.
     pub fn uncharge(&self, bytes: u64) {
         let inner = self.ctl.inner();
-        inner.uncharge(&mut inner.lock_cpu(), self.id, bytes);
+        let mut cpu = inner.lock_cpu();
+        inner.uncharge(&mut cpu, self.id, bytes);
+        inner.see_to(cpu, true);
     }
 
     /// The group that this owner speaks for now.

@@ -4,12 +4,14 @@
 //! report, and the ancestors' counts include their descendants'.
 
 use super::peak::Peaks;
+use super::signal::Link;
 use super::tree::Node;
+use super::wait::Waiters;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
 use crate::sync::Lock;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// What is counted, with cgroup v2's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,11 @@ pub(crate) struct Knobs {
     pub(crate) min: AtomicU64,
     /// Who reads its peak.
     pub(crate) peaks: Lock<Peaks>,
+    /// Who waits for it to fall to its `high`, and how many.
+    pub(super) waiters: Lock<Waiters>,
+    pub(super) waiting: AtomicU32,
+    pub(super) fell: Link,
+    pub(super) passed: Link,
     /// Of the group itself, and of the group with its descendants.
     own: [AtomicU64; KINDS],
     all: [AtomicU64; KINDS],
@@ -62,6 +69,10 @@ impl Knobs {
             low: AtomicU64::new(0),
             min: AtomicU64::new(0),
             peaks: Peaks::new(),
+            waiters: Waiters::new(),
+            waiting: AtomicU32::new(0),
+            fell: Link::new(),
+            passed: Link::new(),
             own: zeros(),
             all: zeros(),
         }

@@ -14,6 +14,8 @@
 //! * `charge`: how the three work together; every byte goes through here.
 //! * `knobs`: `high`, `low`, `min` and the events, where they are used.
 //! * `peak`: peaks that each reader resets for itself.
+//! * `scope`: the group of a thread or a task (feature `std`).
+//! * `wait`: futures that wait for a group to fall to its `high`; `signal`: how they hear of it.
 //! * `tree`: nodes, names, creation and removal.
 //! * `handle`: [`Group`] and [`Owner`], what users hold.
 //!
@@ -30,13 +32,20 @@ pub(crate) mod knobs;
 mod models;
 pub(crate) mod owner;
 mod peak;
+#[cfg(feature = "std")]
+mod scope;
+pub(crate) mod signal;
 pub(crate) mod stock;
 mod throttle;
 pub(crate) mod tree;
+mod wait;
 
 pub use handle::{Group, Owner};
 pub use knobs::Events;
 pub use peak::PeakReader;
+#[cfg(feature = "std")]
+pub use scope::{FutureExt, InGroup, current_group};
+pub use wait::BelowHigh;
 
 /// Bytes that an object's owner entry is charged: the most that an entry of an owner vector takes.
 pub const OWNER_BYTES: u32 = 4;

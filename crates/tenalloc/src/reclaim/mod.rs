@@ -11,14 +11,17 @@
 //!   that the smallest list is reached too. (Linux rounds down and drops the rest: with two seeks a list of less
 //!   than 131,072 objects is never scanned at the default priority.)
 //! * `registry`: [`Shrink`], shrinkers of caches that are on no list.
+//! * `background`: a thread that keeps groups under `high` (feature `std`).
 //! * `protect`: what `min` and `low` leave to each group.
 //! * `walk`: a pass over a subtree.
 //! * `offline`: taking a chunk or a node out of use.
 //! * `holders`: which objects removed groups left behind.
 //! * `oom`: who decides when nothing helps.
 //!
-//! All of it runs in the thread that asks, with no lock held: shrinkers and policies may allocate and free.
+//! All of it runs in the thread that asks, or in the background, with no lock held: shrinkers and policies may allocate and free.
 
+#[cfg(feature = "std")]
+mod background;
 mod holders;
 mod offline;
 pub(crate) mod oom;
@@ -27,6 +30,8 @@ pub(crate) mod registry;
 mod shrinker;
 pub(crate) mod walk;
 
+#[cfg(feature = "std")]
+pub use background::{Background, BackgroundBuilder};
 pub use holders::Orphan;
 pub use offline::{Migrate, OfflineError, Pin, Range};
 pub use oom::{OutOfMemory, Verdict};

@@ -8,7 +8,7 @@ use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
 use crate::controller::{Inner, Locked};
 use crate::error::{Error, Result};
-use crate::group::{OWNER_BYTES, owner};
+use crate::group::{Group, OWNER_BYTES, owner};
 use crate::page::PAGE;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -60,7 +60,19 @@ impl Inner {
     }
 
     /// An object of `record` for `owner`. `node`: instead of what the cache's policy says.
+    #[inline]
     pub(crate) fn alloc_object(&self, record: &Record, owner: u32, node: Option<u8>) -> Result<NonNull<u8>> {
+        self.alloc_object_as(record, owner, node, true)
+    }
+
+    /// As [`alloc_object`](Self::alloc_object); `sleep`: whether the thread may be made to wait above `high`.
+    pub(crate) fn alloc_object_as(
+        &self,
+        record: &Record,
+        owner: u32,
+        node: Option<u8>,
+        sleep: bool,
+    ) -> Result<NonNull<u8>> {
         let (mut cpu, owner) = self.pay(owner, record.charge)?;
         let object = if record.is_destroyed() {
             Err(Error::CacheDestroyed)
@@ -83,16 +95,26 @@ impl Inner {
         if object.is_err() {
             self.pay_back(&mut cpu, owner, record.charge);
         }
-        self.see_to(cpu);
+        self.see_to(cpu, sleep);
         object
     }
 
     /// What a charge left to do, once its area is unlocked.
     #[inline]
-    fn see_to(&self, mut cpu: Locked<'_>) {
-        if let Some(over) = cpu.over_high.take() {
+    pub(crate) fn see_to(&self, mut cpu: Locked<'_>, sleep: bool) {
+        if cpu.returned {
+            cpu.returned = false;
+            let over = cpu.over_high.take();
             drop(cpu);
-            self.throttle(over);
+            self.see_to_rest(over, sleep);
+        }
+    }
+
+    #[cold]
+    fn see_to_rest(&self, over: Option<(Group, u64)>, sleep: bool) {
+        self.settle();
+        if let Some(over) = over {
+            self.throttle(over, sleep);
         }
     }
 
@@ -248,11 +270,12 @@ impl Inner {
                 let charge = record.charge;
                 self.put_object(&cpu, record, slab, object);
                 self.pay_back(&mut cpu, owner, charge);
+                self.see_to(cpu, true);
             }
             None => {
                 let bytes = s.bytes() as u64;
                 self.pay_back(&mut cpu, owner, bytes + u64::from(OWNER_BYTES));
-                drop(cpu);
+                self.see_to(cpu, true);
                 self.large_bytes.fetch_sub(bytes, Relaxed);
                 self.large_objects.fetch_sub(1, Relaxed);
                 // SAFETY: the caller's promise; its owner is gone from it.
@@ -283,9 +306,10 @@ impl Inner {
         let (mut cpu, owner) = self.pay(owner, bytes + u64::from(OWNER_BYTES))?;
         let Some(slab) = self.chunks.alloc(pages, align.max(PAGE), cpu.node, Kind::Large) else {
             self.pay_back(&mut cpu, owner, bytes + u64::from(OWNER_BYTES));
+            self.see_to(cpu, true);
             return Err(Error::NoMemory { bytes: pages * PAGE });
         };
-        self.see_to(cpu);
+        self.see_to(cpu, true);
         self.large_bytes.fetch_add(bytes, Relaxed);
         self.large_objects.fetch_add(1, Relaxed);
         // SAFETY: just made and ours.

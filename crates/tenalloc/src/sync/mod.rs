@@ -15,7 +15,7 @@
 //! | [`Rank::Partial`] | one cache's slabs on one node | an empty slab goes back to its chunk below it |
 //! | [`Rank::Chunk`] | the page runs of all chunks | the last thing above metadata |
 //! | [`Rank::Meta`] | metadata blocks | everybody needs metadata |
-//! | [`Rank::Leaf`] | a group's peak readers; free-standing shrinkers | a few steps, and nothing is taken below |
+//! | [`Rank::Leaf`] | a group's peak readers and waiters; free-standing shrinkers | a few steps, and nothing is taken below |
 //!
 //! Several CPUs' locks may be held together in rising order of the CPU (an exact reading does so).
 //!

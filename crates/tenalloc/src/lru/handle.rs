@@ -1,7 +1,8 @@
 //! What users hold of a list_lru, and the walk over one list.
 
-use super::index::{Lists, Record};
+use super::index::Record;
 use super::list::{List, LruItem};
+use super::lists::Lists;
 use crate::controller::{Controller, Inner, Locked};
 use crate::error::{Error, Result};
 use crate::group::{Group, owner};

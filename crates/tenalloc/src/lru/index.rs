@@ -1,15 +1,13 @@
-//! Owner → lists, and the life of lists: made on first use, drained when their group goes.
+//! A ListLru itself: owner → lists.
 //!
 //! Readers hold the lock of their CPU's area and nothing else. Writers hold the one lock of all indexes; what they
 //! take out is freed after every CPU's lock was visited. Two owners stand in the index itself: most lists of
 //! containers, and of tenants, have one user, and one user costs no table.
 
-use super::list::List;
+use super::hash::{Entry, FREE, GONE, Hash};
+use super::lists::Lists;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
-use crate::group::Group;
-use crate::group::tree::Node;
-use crate::lru::ListLru;
 use crate::meta::Meta;
 use crate::reclaim::Shrinker;
 use crate::sync::{Guard, Lock, Rank};
@@ -17,85 +15,8 @@ use core::mem::size_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
-/// The lists of one group in one ListLru: this head, then a list for each node.
-pub(crate) struct Lists {
-    /// The group's owner.
-    pub(crate) owner: u32,
-    nodes: u32,
-    pub(crate) lru: *const Record,
-    /// The group's chain, in a ring; guarded by the lock of the indexes.
-    next: *mut Lists,
-    prev: *mut Lists,
-}
-
-impl Lists {
-    fn bytes(nodes: u8) -> usize {
-        size_of::<Self>() + usize::from(nodes) * size_of::<Lock<List>>()
-    }
-
-    fn create(lru: &Record, owner: u32, nodes: u8, meta: &Meta) -> Option<NonNull<Self>> {
-        let this = meta.alloc(Self::bytes(nodes))?.cast::<Self>();
-        // SAFETY: a fresh block with room for the head and a list a node; both are aligned to 8.
-        unsafe {
-            this.write(Self { owner, nodes: nodes.into(), lru, next: null_mut(), prev: null_mut() });
-            for node in 0..nodes {
-                this.add(1).cast::<Lock<List>>().add(node.into()).write(Lock::new(Rank::List, List::new()));
-            }
-        }
-        Some(this)
-    }
-
-    /// # Safety
-    /// `this` is in place, and `node` one of the topology's.
-    pub(crate) unsafe fn list<'a>(this: NonNull<Self>, node: u8) -> &'a Lock<List> {
-        // SAFETY: there is a list a node behind the head.
-        unsafe { this.add(1).cast::<Lock<List>>().add(node.into()).as_ref() }
-    }
-
-    /// # Safety
-    /// Nobody uses it any more.
-    unsafe fn destroy(this: NonNull<Self>, meta: &Meta) {
-        // SAFETY: made by `create` with as many nodes.
-        unsafe { meta.free(this.cast(), Self::bytes(this.as_ref().nodes as u8)) };
-    }
-}
-
-/// An owner and its lists. The key is written last and cleared first.
-struct Entry {
-    owner: AtomicU32,
-    lists: AtomicPtr<Lists>,
-}
-
-/// Never was an owner; was one (its place may be used again).
-const FREE: u32 = 0;
-const GONE: u32 = u32::MAX;
-
 /// Owners that need no table.
 const INLINE: usize = 2;
-
-/// An open-addressing table: this head, then `capacity` (a power of two) entries.
-struct Hash {
-    capacity: usize,
-    /// Entries that are not `FREE`.
-    filled: usize,
-}
-
-impl Hash {
-    fn bytes(capacity: usize) -> usize {
-        size_of::<Self>() + capacity * size_of::<Entry>()
-    }
-
-    /// # Safety
-    /// `this` is in place; `at` is below its capacity.
-    unsafe fn entry<'a>(this: NonNull<Self>, at: usize) -> &'a Entry {
-        // SAFETY: the caller's promise.
-        unsafe { this.add(1).cast::<Entry>().add(at).as_ref() }
-    }
-
-    fn start(owner: u32, capacity: usize) -> usize {
-        owner.wrapping_mul(0x9e37_79b9) as usize >> 7 & (capacity - 1)
-    }
-}
 
 /// A ListLru itself.
 pub(crate) struct Record {
@@ -183,7 +104,12 @@ impl Record {
         None
     }
 
-    fn publish(&self, inner: &Inner, lists: NonNull<Lists>, held: &mut Guard<'_, Indexes>) -> Result<()> {
+    pub(super) fn publish(
+        &self,
+        inner: &Inner,
+        lists: NonNull<Lists>,
+        held: &mut Guard<'_, Indexes>,
+    ) -> Result<()> {
         // SAFETY: just made.
         let owner = unsafe { lists.as_ref() }.owner;
         let is_free = |entry: &&Entry| matches!(entry.owner.load(Relaxed), FREE | GONE);
@@ -244,7 +170,7 @@ impl Record {
 
     /// Makes a table smaller that is used to less than an eighth: what many groups once took does not stay. Costs
     /// little for each group that went since it was made; without memory for the smaller one it waits.
-    fn shrink(&self, inner: &Inner, held: &mut Guard<'_, Indexes>) {
+    pub(super) fn shrink(&self, inner: &Inner, held: &mut Guard<'_, Indexes>) {
         let hash = NonNull::new(self.hash.load(Relaxed));
         // SAFETY: the lock of the indexes is held.
         let capacity = hash.map_or(0, |h| unsafe { h.as_ref() }.capacity);
@@ -276,7 +202,7 @@ impl Record {
         }
     }
 
-    fn unpublish(&self, owner: u32) {
+    pub(super) fn unpublish(&self, owner: u32) {
         let in_table = || {
             let hash = NonNull::new(self.hash.load(Relaxed))?;
             // SAFETY: the lock of the indexes is held.
@@ -333,165 +259,6 @@ impl Record {
                 inner.meta.free(hash.cast(), Hash::bytes(capacity));
             }
             inner.meta.free(this.cast(), size_of::<Self>());
-        }
-    }
-}
-
-/// A ring of lists through their `next` and `prev`; null is empty.
-pub(crate) fn chain_in(head: &mut *mut Lists, lists: NonNull<Lists>) {
-    let new = lists.as_ptr();
-    // SAFETY: lists on a chain are in place, and the lock of the indexes is held.
-    unsafe {
-        match NonNull::new(*head) {
-            None => {
-                (*new).next = new;
-                (*new).prev = new;
-                *head = new;
-            }
-            Some(first) => {
-                let last = first.as_ref().prev;
-                (*new).next = first.as_ptr();
-                (*new).prev = last;
-                (*last).next = new;
-                (*first.as_ptr()).prev = new;
-            }
-        }
-    }
-}
-
-pub(crate) fn chain_out(head: &mut *mut Lists, lists: NonNull<Lists>) {
-    let old = lists.as_ptr();
-    // SAFETY: as in `chain_in`.
-    unsafe {
-        let (next, prev) = ((*old).next, (*old).prev);
-        if next == old {
-            *head = null_mut();
-            return;
-        }
-        (*prev).next = next;
-        (*next).prev = prev;
-        if *head == old {
-            *head = next;
-        }
-    }
-}
-
-/// The next lists of the ring, which begins one further from now on.
-pub(crate) fn chain_turn(head: &mut *mut Lists) -> Option<NonNull<Lists>> {
-    let lists = NonNull::new(*head)?;
-    // SAFETY: as in `chain_in`.
-    *head = unsafe { lists.as_ref() }.next;
-    Some(lists)
-}
-
-/// How many lists a ring has.
-fn chain_len(head: *mut Lists) -> usize {
-    let mut n = 0;
-    let mut at = head;
-    while !at.is_null() {
-        n += 1;
-        // SAFETY: as in `chain_in`.
-        at = unsafe { (*at).next };
-        if at == head {
-            break;
-        }
-    }
-    n
-}
-
-impl Inner {
-    /// Whether a group has lists. Its ancestors have them then, too.
-    pub(crate) fn has_lists(&self, node: &Node) -> bool {
-        self.tree.first_lists(node, &self.indexes.lock()).is_some()
-    }
-
-    /// How many families a group has lists in.
-    pub(crate) fn number_of_lists(&self, node: &Node) -> usize {
-        self.tree.first_lists(node, &self.indexes.lock()).map_or(0, |first| chain_len(first.as_ptr()))
-    }
-
-    /// The next family that `group` has lists in, in turn; `None` if it is just going.
-    pub(crate) fn turn_lists(&self, group: &Group) -> Option<ListLru> {
-        let mut held = self.indexes.lock();
-        let lists = self.tree.turn_chain(group.node(), &mut held)?;
-        // SAFETY: lists in a chain are in place, and so is their family, while the lock of the indexes is held.
-        let lru = NonNull::from(unsafe { &*lists.as_ref().lru });
-        ListLru::revive(group.controller(), lru)
-    }
-
-    /// Makes sure that `node` and all its ancestors have lists in `lru`.
-    pub(crate) fn prepare_lists(&self, lru: &Record, node: &Node) -> Result<()> {
-        {
-            let _cpu = self.lock_cpu();
-            if lru.find(self, node.owner).is_some() {
-                return Ok(());
-            }
-        }
-        let mut held = self.indexes.lock();
-        // The farthest first: a group that goes must find its parent's lists.
-        while let Some(missing) = self.farthest_missing(lru, node) {
-            if missing.is_removed() {
-                // Its objects are its parent's by now, whose lists are there.
-                return Ok(());
-            }
-            let bytes = Lists::bytes(self.topology.nodes());
-            let lists = Lists::create(lru, missing.owner, self.topology.nodes(), &self.meta);
-            let lists = lists.ok_or(Error::NoMemory { bytes })?;
-            if let Err(e) = lru.publish(self, lists, &mut held) {
-                // SAFETY: published nowhere.
-                unsafe { Lists::destroy(lists, &self.meta) };
-                return Err(e);
-            }
-            self.tree.chain(missing, lists, &mut held);
-        }
-        Ok(())
-    }
-
-    fn farthest_missing<'a>(&self, lru: &Record, node: &'a Node) -> Option<&'a Node> {
-        let mut farthest = None;
-        let mut at = Some(node);
-        while let Some(n) = at.filter(|n| n.parent().is_some()) {
-            if lru.find(self, n.owner).is_none() {
-                farthest = Some(n);
-            }
-            at = n.parent();
-        }
-        farthest
-    }
-
-    /// Gives every list of a group that goes to its parent: drain, mark dead, unpublish. Returns the ring of what is
-    /// to be freed once every CPU was visited. Nobody makes new lists for the group: it is marked removed.
-    pub(crate) fn reparent_lists(&self, node: &Node, parent: &Node) -> *mut Lists {
-        let mut held = self.indexes.lock();
-        let mut done = null_mut();
-        while let Some(lists) = self.tree.first_lists(node, &held) {
-            // SAFETY: lists on a chain are in place, and so is their ListLru.
-            let lru = unsafe { &*lists.as_ref().lru };
-            if let Some(heir) = lru.find(self, parent.owner) {
-                for n in 0..self.topology.nodes() {
-                    // SAFETY: both are in place; the lock of the indexes is held.
-                    let (child, heir) = unsafe { (Lists::list(lists, n), Lists::list(heir, n)) };
-                    let mut child = child.lock();
-                    child.drain_into(&mut heir.lock_as(Rank::ParentList));
-                }
-            }
-            lru.unpublish(node.owner);
-            lru.shrink(self, &mut held);
-            self.tree.unchain(&self.owners, lists, &mut held);
-            chain_in(&mut done, lists);
-        }
-        done
-    }
-
-    /// Frees what [`reparent_lists`](Self::reparent_lists) took out.
-    ///
-    /// # Safety
-    /// Every CPU's lock was visited since.
-    pub(crate) unsafe fn free_lists(&self, mut ring: *mut Lists) {
-        while let Some(lists) = NonNull::new(ring) {
-            chain_out(&mut ring, lists);
-            // SAFETY: the caller's promise: no reader is left.
-            unsafe { Lists::destroy(lists, &self.meta) };
         }
     }
 }

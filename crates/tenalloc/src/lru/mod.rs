@@ -8,8 +8,9 @@
 //! ```
 //!
 //! * `list`: one list: links, number, dead mark.
-//! * `index`: owner → lists, and the lists' life: made before an object is handed out, drained when the group
-//!   goes.
+//! * `lists`: those of one group, and the ring of all that a group has. `life`: made before an object is handed out,
+//!   drained when the group goes.
+//! * `index`: owner → lists; `hash`: its table, where more than two owners have lists.
 //! * `handle`: [`ListLru`], what users hold.
 //!
 //! A list is made by [`ListLru::prepare`], together with those of all ancestors and outside every lock, so that
@@ -22,8 +23,11 @@
 //! lock was visited: see [`crate::group`].
 
 mod handle;
+mod hash;
 pub(crate) mod index;
+mod life;
 pub(crate) mod list;
+pub(crate) mod lists;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 

@@ -13,14 +13,20 @@
 //! for huge objects, which have a mapping of their own and may begin right where a chunk would: their header
 //! is then the chunk before. Descriptors are dense, so that only as much of the header is touched as there are
 //! runs; no byte of a page is touched before somebody uses it.
+//!
+//! `bits`: which pages are free. `links`: the lists chunks are on. `huge`: objects too large for a chunk. `held`: chunks
+//! that are kept in place while somebody looks at them or empties them.
 
 mod bits;
 mod held;
+mod huge;
+mod links;
 
 pub(crate) use held::Held;
 pub use held::Range;
 
 use self::bits::Bits;
+use self::links::{link_all, rebin, unlink, unlink_all};
 use super::{PAGE, Source, registry::Registry};
 use crate::slab::{Kind, Slab};
 use crate::sync::{Event, Lock, Rank};
@@ -293,59 +299,6 @@ impl Chunks {
         NonNull::new(Header::desc(at, index.checked_sub(1)?))
     }
 
-    fn alloc_huge(&self, pages: usize, align: usize, node: u8) -> Option<NonNull<Slab>> {
-        let bytes = pages.checked_mul(PAGE)?;
-        // In front of the object: its header page and what alignment asks for.
-        let lead = align.max(PAGE);
-        let want = bytes.checked_add(lead)?;
-        let start = self.source.map(want, align.max(CHUNK), Some(node))?;
-        let base = start.as_ptr().wrapping_add(lead);
-        let at = chunk_of(base as usize) as *mut Header;
-        if !self.registry.insert(at as usize) {
-            // SAFETY: the mapping just made.
-            unsafe { self.source.unmap(start, want) };
-            return None;
-        }
-        let mut s = self.state.lock();
-        // SAFETY: `at` lies in the lead of the new zeroed mapping (it is its start, or a chunk before the
-        // object), and the header with one descriptor fits into a page.
-        let h = unsafe { &mut *at };
-        h.node = node;
-        h.bin = NO_BIN;
-        h.huge = true;
-        h.map_start = start.as_ptr();
-        h.map_bytes = want;
-        h.descs = 1;
-        let desc = Header::desc(at, 0);
-        // SAFETY: as above.
-        unsafe { desc.write(Slab::blank(base, pages as u32, 0, node, Kind::Large)) };
-        s.totals.mapped += want;
-        s.totals.headers += h.resident();
-        s.totals.runs += bytes;
-        link_all(&mut s, at);
-        NonNull::new(desc)
-    }
-
-    /// # Safety
-    /// `at` is the header of a huge object that nobody uses any more.
-    unsafe fn free_huge(&self, at: *mut Header) {
-        let mut s = self.state.lock();
-        // SAFETY: the caller's promise.
-        let h = unsafe { &mut *at };
-        // SAFETY: descriptor 0 is the object's.
-        s.totals.runs -= unsafe { (*Header::desc(at, 0)).pages() } * PAGE;
-        s.totals.headers -= h.resident();
-        h.descs = 0;
-        s.totals.headers += h.resident();
-        self.registry.remove(at as usize);
-        if h.offline || h.lookers > 0 {
-            // Somebody is looking at the chunk, and drops it when he is done.
-            drop(s);
-            return self.departures.bump();
-        }
-        self.drop_chunk(&mut s, at);
-    }
-
     pub(crate) fn departures(&self) -> &Event {
         &self.departures
     }
@@ -407,77 +360,6 @@ impl Chunks {
 #[inline]
 fn chunk_of(address: usize) -> usize {
     address.wrapping_sub(1) & !(CHUNK - 1)
-}
-
-fn link_all(s: &mut State, at: *mut Header) {
-    // SAFETY: both are chunks of ours; the lock is held.
-    unsafe {
-        (*at).all_next = s.all;
-        (*at).all_prev = null_mut();
-        if !s.all.is_null() {
-            (*s.all).all_prev = at;
-        }
-    }
-    s.all = at;
-}
-
-fn unlink_all(s: &mut State, at: *mut Header) {
-    // SAFETY: as in `link_all`.
-    unsafe {
-        let (next, prev) = ((*at).all_next, (*at).all_prev);
-        if prev.is_null() {
-            s.all = next
-        } else {
-            (*prev).all_next = next
-        }
-        if !next.is_null() {
-            (*next).all_prev = prev;
-        }
-    }
-}
-
-fn unlink(s: &mut State, at: *mut Header) {
-    // SAFETY: as in `link_all`.
-    unsafe {
-        let h = &mut *at;
-        if h.bin == NO_BIN {
-            return;
-        }
-        if h.prev.is_null() {
-            s.bins[usize::from(h.node)][usize::from(h.bin)] = h.next;
-        } else {
-            (*h.prev).next = h.next;
-        }
-        if !h.next.is_null() {
-            (*h.next).prev = h.prev;
-        }
-        h.bin = NO_BIN;
-    }
-}
-
-/// Puts a chunk into the list of its longest free run. Short runs are served first, so full chunks stay full
-/// and empty ones get a chance to go.
-fn rebin(s: &mut State, at: *mut Header) {
-    // SAFETY: as in `link_all`.
-    unsafe {
-        let h = &mut *at;
-        let longest = if h.offline { 0 } else { h.free.longest_run() };
-        let bin = longest.checked_ilog2().map_or(NO_BIN, |b| b as u8);
-        if bin == h.bin {
-            return;
-        }
-        unlink(s, at);
-        if bin != NO_BIN {
-            let head = &mut s.bins[usize::from(h.node)][usize::from(bin)];
-            h.next = *head;
-            h.prev = null_mut();
-            if !head.is_null() {
-                (**head).prev = at;
-            }
-            *head = at;
-            h.bin = bin;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!
 //! * `slab`: one run of pages cut into objects; where an object stands in it.
 //! * `owners`: the owner word of a slab: nothing while it has one owner, then a vector.
-//! * `cache`: objects of one kind; sheaves, partial slabs, geometry. `config`: what it is made from. `handle`:
+//! * `cache`: objects of one kind; its sheaves, and in `partial` its slabs. `config`: what it is made from. `handle`:
 //!   [`Cache`], what users hold.
 //! * `classes`: any size by way of caches and page runs.
 //! * `path`: the way of an object, from request to owner entry and back.

@@ -1,0 +1,267 @@
+//! A cache's slabs on one node: which have free objects, how full they are, when one is made and when it goes.
+
+use super::Record;
+use crate::controller::Inner;
+use crate::page::PAGE;
+use crate::page::chunk::Held;
+use crate::slab::slab::{Kind, Slab};
+use crate::sync::{Guard, Lock};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::Ordering::*;
+
+/// Lists of slabs with free objects: 0 to 3 by how full they are, and the empty ones.
+const FULLNESS: usize = 4;
+const EMPTY: u8 = FULLNESS as u8;
+/// A slab without free objects is in no list.
+const NOWHERE: u8 = u8::MAX;
+
+/// A cache's slabs on one node.
+pub(crate) struct Node {
+    lists: [*mut Slab; FULLNESS + 1],
+    slabs: u64,
+    empty: u64,
+    /// Objects out: with users and in sheaves.
+    out: u64,
+}
+
+impl Node {
+    pub(super) const fn new() -> Self {
+        Self { lists: [null_mut(); FULLNESS + 1], slabs: 0, empty: 0, out: 0 }
+    }
+}
+
+// SAFETY: the pointers lead to slabs of this cache and node alone; they are reached through the lock.
+unsafe impl Send for Node {}
+
+impl Record {
+    fn node(&self, node: u8) -> &Lock<Node> {
+        // SAFETY: there is one a node, and callers pass nodes of the topology.
+        unsafe { self.nodes.add(node.into()).as_ref() }
+    }
+
+    /// Takes free objects of `node` out of its slabs, up to `want`, making a slab if none has any. Less than
+    /// one: the page source gave nothing.
+    pub(crate) fn take_out(
+        &self,
+        inner: &Inner,
+        node: u8,
+        want: usize,
+        mut each: impl FnMut(*mut u8),
+    ) -> usize {
+        let mut n = self.node(node).lock();
+        let mut got = 0;
+        while got < want {
+            // The fullest slabs first: what is nearly empty gets a chance to go.
+            let list = (0..=FULLNESS)
+                .rev()
+                .map(|l| (l + FULLNESS) % (FULLNESS + 1))
+                .find(|l| !n.lists[*l].is_null());
+            let slab = match list {
+                Some(list) => n.lists[list],
+                // A new slab only for the first object: a refill does not grow the cache for its tail.
+                None if got == 0 => match self.new_slab(inner, &mut n, node) {
+                    Some(slab) => slab,
+                    None => break,
+                },
+                None => break,
+            };
+            // SAFETY: slabs on our lists are ours; the lock is held.
+            let s = unsafe { &mut *slab };
+            let mut exhausted = false;
+            while got < want && !exhausted {
+                match s.pop(self) {
+                    Ok(Some(object)) => {
+                        n.out += 1;
+                        got += 1;
+                        each(object);
+                    }
+                    Ok(None) => exhausted = true,
+                    Err(()) => {
+                        self.corrupted.fetch_add(1, Relaxed);
+                    }
+                }
+            }
+            if exhausted && s.out < self.objects {
+                unlist(&mut n, slab); // it lost objects to an overwritten list: none left that we know of
+            } else {
+                self.relist(&mut n, slab);
+            }
+        }
+        got
+    }
+
+    fn new_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, node: u8) -> Option<*mut Slab> {
+        let slab = inner.chunks.alloc(self.pages.into(), PAGE, node, Kind::Slab)?.as_ptr();
+        // SAFETY: just made and ours.
+        unsafe { (*slab).cache = self };
+        inner.slab_bytes.fetch_add(self.slab_bytes(), Relaxed);
+        n.slabs += 1;
+        self.relist(n, slab);
+        Some(slab)
+    }
+
+    /// Puts an object back into its slab. An empty slab goes back to its chunk unless it is all that the node
+    /// has free.
+    pub(crate) fn put_back(&self, inner: &Inner, slab: NonNull<Slab>, object: *mut u8) {
+        // SAFETY: the object is out, so its slab is in place; the lock is taken below, `node` is fixed.
+        let node = unsafe { slab.as_ref().node };
+        let mut n = self.node(node).lock();
+        let slab = slab.as_ptr();
+        // SAFETY: the lock is held.
+        unsafe { (*slab).push(object, self) };
+        n.out -= 1;
+        self.relist(&mut n, slab);
+        // SAFETY: the lock is held.
+        if unsafe { (*slab).out } == 0 {
+            // SAFETY: as above. Nobody has an object of the slab or is on his way to one.
+            unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
+            // SAFETY: as above.
+            let unwanted = unsafe { (*slab).offline.load(Acquire) };
+            let others = n.empty > 1 || n.lists[..FULLNESS].iter().any(|l| !l.is_null());
+            if others || unwanted {
+                self.drop_slab(inner, &mut n, slab);
+            }
+        }
+    }
+
+    fn drop_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: *mut Slab) {
+        unlist(n, slab);
+        n.slabs -= 1;
+        inner.slab_bytes.fetch_sub(self.slab_bytes(), Relaxed);
+        // SAFETY: an empty slab, in no list, with no vector.
+        unsafe { inner.chunks.free(NonNull::new_unchecked(slab)) };
+    }
+
+    /// Takes the slabs of chunks that are being emptied off the lists of `node`, or puts those back that no longer are.
+    pub(crate) fn isolate(&self, inner: &Inner, chunk: Held, node: u8) {
+        let mut page = 0;
+        while let Some((slab, next)) = chunk.next_run(page) {
+            page = next;
+            let mut n = self.node(node).lock();
+            if self.owns(slab) {
+                let slab = slab.as_ptr();
+                self.relist(&mut n, slab);
+                // SAFETY: the lock is held.
+                let (out, offline) = unsafe { ((*slab).out, (*slab).offline.load(Acquire)) };
+                if out == 0 && offline {
+                    self.drop_slab(inner, &mut n, slab);
+                }
+            }
+        }
+    }
+
+    /// Whether a run of a chunk that is held is a slab of this cache. The lock of its node is held.
+    fn owns(&self, slab: NonNull<Slab>) -> bool {
+        // SAFETY: descriptors of such a chunk are not used again; while the lock is held a slab of
+        // this cache stays one.
+        let s = unsafe { slab.as_ref() };
+        s.kind == Kind::Slab && core::ptr::eq(s.cache, self)
+    }
+
+    /// Keeps a slab of this cache in a chunk that is held from going. False: it is none, or went.
+    pub(crate) fn pin(&self, slab: NonNull<Slab>, node: u8) -> bool {
+        let mut n = self.node(node).lock();
+        // An empty slab may be on its way out, and one in the list of empty ones must not be counted as used.
+        // SAFETY: as in `owns`.
+        let owned = self.owns(slab) && unsafe { (*slab.as_ptr()).out } > 0;
+        if owned {
+            // SAFETY: the lock is held.
+            unsafe { (*slab.as_ptr()).out += 1 };
+            n.out += 1;
+        }
+        owned
+    }
+
+    /// Objects handed out of a pinned slab, without the pin.
+    pub(crate) fn out(&self, slab: NonNull<Slab>, node: u8) -> u32 {
+        let _n = self.node(node).lock();
+        // SAFETY: pinned, so in place; the lock is held.
+        u32::from(unsafe { (*slab.as_ptr()).out }) - 1
+    }
+
+    /// The reverse of [`pin`](Self::pin).
+    pub(crate) fn unpin(&self, inner: &Inner, slab: NonNull<Slab>, node: u8) {
+        let mut n = self.node(node).lock();
+        let slab = slab.as_ptr();
+        // SAFETY: pinned, so in place; the lock is held.
+        unsafe { (*slab).out -= 1 };
+        n.out -= 1;
+        // SAFETY: as above.
+        if unsafe { (*slab).out } == 0 {
+            // SAFETY: as above; nobody has an object of the slab.
+            unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
+            self.drop_slab(inner, &mut n, slab);
+        } else {
+            self.relist(&mut n, slab);
+        }
+    }
+
+    /// Gives back every empty slab. Returns their bytes.
+    pub(crate) fn shrink(&self, inner: &Inner) -> u64 {
+        let mut bytes = 0;
+        for node in 0..inner.topology.nodes() {
+            let mut n = self.node(node).lock();
+            while !n.lists[usize::from(EMPTY)].is_null() {
+                let slab = n.lists[usize::from(EMPTY)];
+                self.drop_slab(inner, &mut n, slab);
+                bytes += self.slab_bytes();
+            }
+        }
+        bytes
+    }
+
+    fn relist(&self, n: &mut Guard<'_, Node>, slab: *mut Slab) {
+        // SAFETY: a slab of ours; the lock is held.
+        let s = unsafe { &mut *slab };
+        let list = match s.out {
+            _ if s.offline.load(Acquire) => NOWHERE,
+            0 => EMPTY,
+            out if out >= self.objects => NOWHERE,
+            out => (usize::from(out) * FULLNESS / usize::from(self.objects)) as u8,
+        };
+        if list == s.list {
+            return;
+        }
+        unlist(n, slab);
+        if list != NOWHERE {
+            let head = &mut n.lists[usize::from(list)];
+            s.prev = null_mut();
+            s.next = *head;
+            if !head.is_null() {
+                // SAFETY: as above.
+                unsafe { (**head).prev = slab };
+            }
+            *head = slab;
+            n.empty += u64::from(list == EMPTY);
+            s.list = list;
+        }
+    }
+
+    /// Slabs and objects out, all nodes together.
+    pub(in crate::slab) fn sums(&self, inner: &Inner) -> (u64, u64) {
+        (0..inner.topology.nodes()).fold((0, 0), |(slabs, out), node| {
+            let n = self.node(node).lock();
+            (slabs + n.slabs, out + n.out)
+        })
+    }
+}
+
+fn unlist(n: &mut Guard<'_, Node>, slab: *mut Slab) {
+    // SAFETY: a slab of this node; the lock is held.
+    unsafe {
+        let s = &mut *slab;
+        if s.list == NOWHERE {
+            return;
+        }
+        if s.prev.is_null() {
+            n.lists[usize::from(s.list)] = s.next;
+        } else {
+            (*s.prev).next = s.next;
+        }
+        if !s.next.is_null() {
+            (*s.next).prev = s.prev;
+        }
+        n.empty -= u64::from(s.list == EMPTY);
+        s.list = NOWHERE;
+    }
+}

@@ -9,6 +9,7 @@ pub struct Config {
     pub(crate) source: &'static dyn Source,
     pub(crate) topology: Option<Topology>,
     pub(crate) hardened: bool,
+    pub(crate) debug: bool,
     pub(crate) exact_charges: bool,
     pub(crate) sleep: bool,
     pub(crate) oom: Option<&'static dyn OutOfMemory>,
@@ -21,6 +22,7 @@ impl Config {
             source: &Os,
             topology: None,
             hardened: cfg!(debug_assertions),
+            debug: false,
             exact_charges: false,
             sleep: true,
             oom: None,
@@ -41,6 +43,12 @@ impl Config {
     /// double free is told.
     pub const fn hardened(self, on: bool) -> Self {
         Self { hardened: on, ..self }
+    }
+
+    /// Red zones and poison in every cache, those of the size classes too: see
+    /// [`CacheConfig::debug`](crate::CacheConfig::debug), which decides for one cache.
+    pub const fn debug(self, on: bool) -> Self {
+        Self { debug: on, ..self }
     }
 
     /// Who decides when a limit was hit and reclaim did not help; without it the charge fails.
@@ -74,6 +82,7 @@ impl core::fmt::Debug for Config {
         f.debug_struct("Config")
             .field("topology", &self.topology)
             .field("hardened", &self.hardened)
+            .field("debug", &self.debug)
             .field("exact_charges", &self.exact_charges)
             .field("sleep", &self.sleep)
             .finish_non_exhaustive()

@@ -67,6 +67,13 @@ pub enum Error {
         /// As given.
         address: usize,
     },
+    /// Somebody wrote beyond the object, into a red zone. The object was freed all the same, and the zone mended.
+    Overwritten {
+        /// The object.
+        address: usize,
+        /// The first byte that was written over.
+        at: usize,
+    },
     /// The object belongs to another cache than the one it was given back to.
     WrongCache {
         /// As given.
@@ -211,6 +218,9 @@ impl fmt::Display for Error {
             Self::Foreign { address } => write!(f, "{address:#x} was not allocated here"),
             Self::Interior { address } => write!(f, "{address:#x} is not the start of an object"),
             Self::DoubleFree { address } => write!(f, "{address:#x} is not live: freed twice?"),
+            Self::Overwritten { address, at } => {
+                write!(f, "{address:#x} was freed, but somebody had written beyond it, at {at:#x}")
+            }
             Self::WrongCache { address } => write!(f, "{address:#x} belongs to another cache"),
             Self::CacheDestroyed => f.write_str("the cache was destroyed"),
             Self::CacheBusy { objects } => write!(f, "the cache has {objects} live objects"),

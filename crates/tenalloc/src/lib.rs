@@ -79,5 +79,5 @@ pub use reclaim::{
     Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Registration, Scanned, Shrink,
     Shrinker, Verdict,
 };
-pub use slab::{Cache, CacheConfig, CacheStat, Geometry, NodePolicy};
+pub use slab::{Cache, CacheConfig, CacheStat, Damage, Geometry, NodePolicy, Overwritten};
 pub use stat::Stat;

@@ -39,7 +39,8 @@ pub struct Stat {
     pub removed_held: u64,
     /// Owner handles of removed groups: live objects or handles hold them.
     pub orphans: u64,
-    /// Free lists found overwritten after a free.
+    /// Places found overwritten: free lists, and in caches with [`debug`](crate::CacheConfig::debug) red zones and free
+    /// objects.
     pub corrupted: u64,
 }
 
@@ -64,7 +65,7 @@ impl Controller {
     /// yet in another.
     pub fn stat(&self) -> Stat {
         let inner = self.inner();
-        let mut stat = Stat::default();
+        let mut stat = Stat { corrupted: inner.corrupted.load(Relaxed), ..Stat::default() };
         inner.for_each_cache(|record| {
             // SAFETY: listed records are in place.
             let record = unsafe { record.as_ref() };

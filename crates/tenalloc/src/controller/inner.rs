@@ -84,6 +84,8 @@ pub(crate) struct Inner {
     pub(crate) large_bytes: AtomicU64,
     pub(crate) large_objects: AtomicU64,
     pub(crate) raw_bytes: AtomicU64,
+    /// What caches that were destroyed had counted.
+    pub(crate) corrupted: AtomicU64,
 }
 
 // SAFETY: every part is atomic, fixed, or behind a lock.

@@ -105,6 +105,7 @@ impl Controller {
                 large_bytes: AtomicU64::new(0),
                 large_objects: AtomicU64::new(0),
                 raw_bytes: AtomicU64::new(0),
+                corrupted: AtomicU64::new(0),
             });
         }
         let this = Self(inner);

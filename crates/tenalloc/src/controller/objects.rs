@@ -30,12 +30,57 @@ impl Controller {
         unsafe { self.inner().free_object(object, None) }
     }
 
+    /// As [`malloc`](Self::malloc), and every byte that [`usable_size`](Self::usable_size) tells of is zero.
+    ///
+    /// # Errors
+    /// As [`malloc`](Self::malloc).
+    pub fn malloc_zeroed(&self, group: &Group, size: usize, align: usize) -> Result<NonNull<u8>> {
+        let object = self.malloc(group, size, align)?;
+        let usable = self.usable_size(object)?;
+        // SAFETY: new, and as large as that.
+        unsafe { object.write_bytes(0, usable) };
+        Ok(object)
+    }
+
+    /// The object of [`malloc`](Self::malloc) at `object` with `size` bytes instead, aligned to `align`: in place if its
+    /// size class or its pages fit, else moved. It keeps its owner, who is charged for both while it moves; of its
+    /// contents as many bytes stay as both sizes have. That somebody wrote beyond an object that was moved is counted in
+    /// [`Stat::corrupted`](crate::Stat::corrupted).
+    ///
+    /// # Errors
+    /// As [`malloc`](Self::malloc); [`Error::Foreign`], [`Error::Interior`], [`Error::DoubleFree`] where it shows,
+    /// [`Error::WrongCache`] for an object of a cache. The object is as it was then.
+    ///
+    /// # Safety
+    /// Nobody else uses the object meanwhile, and after `Ok` nobody uses the old address.
+    pub unsafe fn realloc(&self, object: NonNull<u8>, size: usize, align: usize) -> Result<NonNull<u8>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner().realloc(object, size, align, false) }
+    }
+
+    /// As [`realloc`](Self::realloc) for an object that was made, and is kept, zeroed: bytes that it grows by are zero.
+    ///
+    /// # Errors
+    /// As [`realloc`](Self::realloc).
+    ///
+    /// # Safety
+    /// As [`realloc`](Self::realloc).
+    pub unsafe fn realloc_zeroed(
+        &self,
+        object: NonNull<u8>,
+        size: usize,
+        align: usize,
+    ) -> Result<NonNull<u8>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.inner().realloc(object, size, align, true) }
+    }
+
     /// Bytes that may be used of the object at `address`.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Interior`].
     pub fn usable_size(&self, object: NonNull<u8>) -> Result<usize> {
-        self.inner().usable_size(object.as_ptr() as usize)
+        self.inner().usable_size(object)
     }
 
     /// The group that a live object is charged to now; `None` if nobody owns it. Found from its address alone.

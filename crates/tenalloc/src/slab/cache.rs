@@ -4,6 +4,7 @@ mod partial;
 
 use self::partial::Node;
 use super::config::{CacheConfig, CacheStat, NodePolicy};
+use super::debug::Layout;
 use super::geometry::{Geometry, MIN_SLOT};
 use super::sheaf::Sheaf;
 use crate::controller::Inner;
@@ -23,6 +24,13 @@ pub(crate) struct Record {
     name: [u8; NAME_MAX],
     name_len: u8,
     pub(crate) slot: u32,
+    /// From the start of a slot to its object: a red zone.
+    pub(crate) left: u32,
+    usable: u32,
+    link: u32,
+    debug: bool,
+    /// Slabs have their owner vectors from the first object on.
+    pub(crate) strict: bool,
     /// ceil(2^44 / slot): division by multiplication, exact for offsets below 2^20.
     reciprocal: u64,
     pub(crate) charge: u64,
@@ -38,7 +46,7 @@ pub(crate) struct Record {
     nodes: NonNull<Lock<Node>>,
     /// One a CPU, guarded by the lock of the CPU's area; made on first use.
     sheaves: NonNull<UnsafeCell<Option<Sheaf>>>,
-    /// Free lists found overwritten.
+    /// Places found overwritten.
     pub(crate) corrupted: AtomicU64,
     /// Links of the list of caches, guarded by its lock.
     pub(crate) next: UnsafeCell<*mut Record>,
@@ -64,7 +72,14 @@ impl Record {
         if let NodePolicy::Prefer(node) | NodePolicy::Bind(node) = c.policy {
             inner.check_node(node)?;
         }
-        let slot = c.size.max(MIN_SLOT).next_multiple_of(c.align.max(8));
+        let align = c.align.max(8);
+        let debug = c.debug.unwrap_or(inner.config.debug);
+        let layout = if debug {
+            Layout::guarded(c.size, align)
+        } else {
+            Layout::plain(c.size.max(MIN_SLOT).next_multiple_of(align))
+        };
+        let slot = layout.slot;
         let geometry = c.geometry.map_or(Ok(Geometry::choose(slot)), |g| g.checked(slot))?;
         let sheaf = c.sheaf.unwrap_or((PAGE / slot).min(32) as u16);
         let meta = &inner.meta;
@@ -94,6 +109,11 @@ impl Record {
                 name,
                 name_len: c.name.len() as u8,
                 slot: slot as u32,
+                left: layout.left as u32,
+                usable: layout.usable as u32,
+                link: layout.link as u32,
+                debug,
+                strict: inner.config.hardened || c.migrate.is_some() || debug,
                 reciprocal: (1u64 << 44).div_ceil(slot as u64),
                 charge: slot as u64 + u64::from(c.owner_bytes),
                 objects: geometry.objects,
@@ -141,6 +161,27 @@ impl Record {
 
     pub(crate) fn migrate(&self) -> Option<&'static dyn Migrate> {
         self.migrate
+    }
+
+    /// Whether its objects have red zones and are poisoned.
+    #[inline]
+    pub(crate) fn is_debug(&self) -> bool {
+        self.debug
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        let [slot, left, usable, link] = [self.slot, self.left, self.usable, self.link].map(|n| n as usize);
+        Layout { slot, left, usable, link }
+    }
+
+    /// Bytes that the user of an object may use.
+    pub(crate) fn usable(&self) -> usize {
+        self.usable as usize
+    }
+
+    /// Where the link of a free object lies.
+    pub(crate) fn link(&self, object: *mut u8) -> *mut u8 {
+        object.wrapping_add(self.link as usize)
     }
 
     pub(crate) fn slab_bytes(&self) -> u64 {

@@ -16,13 +16,10 @@ const SIZES: [u16; 36] = [
     1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
 ];
 
-/// Largest size that a class serves.
-pub(crate) const LARGEST: usize = SIZES[SIZES.len() - 1] as usize;
-
 pub(crate) struct Classes([AtomicPtr<Record>; SIZES.len()]);
 
 /// The smallest class for `size` whose slots are aligned to `align`, if any.
-fn class_of(size: usize, align: usize) -> Option<usize> {
+pub(super) fn class_of(size: usize, align: usize) -> Option<usize> {
     let first = SIZES.partition_point(|s| usize::from(*s) < size);
     (first..SIZES.len()).find(|c| usize::from(SIZES[*c]).is_multiple_of(align))
 }
@@ -30,6 +27,11 @@ fn class_of(size: usize, align: usize) -> Option<usize> {
 impl Classes {
     pub(crate) const fn new() -> Self {
         Self([const { AtomicPtr::new(core::ptr::null_mut()) }; SIZES.len()])
+    }
+
+    /// Whether a cache is this class.
+    pub(super) fn is(&self, class: usize, record: &Record) -> bool {
+        core::ptr::eq(self.0[class].load(Acquire), record)
     }
 
     /// Whether a cache is one of the classes.
@@ -48,8 +50,13 @@ impl Inner {
             return Err(Error::BadAlign { align });
         }
         match class_of(size, align) {
-            Some(class) if size <= LARGEST && align <= PAGE => {
-                self.alloc_object(self.class(class)?, owner, None)
+            Some(class) if align <= PAGE => {
+                let record = self.class(class)?;
+                let object = self.alloc_object(record, owner, None)?;
+                if record.is_debug() {
+                    record.request(object.as_ptr(), size);
+                }
+                Ok(object)
             }
             _ => self.alloc_large(size, align, owner),
         }
@@ -82,20 +89,24 @@ impl Inner {
         self.add_cache(&CacheConfig::new(name, size), Some(&self.classes.0[class]))
     }
 
-    /// Bytes that can be used of what `malloc` gave for an address.
-    pub(crate) fn usable_size(&self, address: usize) -> Result<usize> {
-        let (slab, _) = self.locate(address)?;
+    /// Bytes that can be used of what `malloc` gave for an address: with red zones no more than was asked for.
+    pub(crate) fn usable_size(&self, object: NonNull<u8>) -> Result<usize> {
+        let (slab, _) = self.locate(object.as_ptr() as usize)?;
         // SAFETY: `locate` found a run in use; a slab's cache outlives it.
-        unsafe {
-            let s = slab.as_ref();
-            Ok(s.cache.as_ref().map_or(s.bytes(), |record| record.slot as usize))
-        }
+        let (s, record) = unsafe { (slab.as_ref(), slab.as_ref().cache.as_ref()) };
+        Ok(match record {
+            Some(record) if record.is_debug() => record.requested(object.as_ptr()),
+            Some(record) => record.usable(),
+            None => s.bytes(),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LARGEST: usize = SIZES[SIZES.len() - 1] as usize;
 
     #[test]
     fn every_size_has_the_smallest_class_that_is_aligned() {

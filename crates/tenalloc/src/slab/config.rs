@@ -29,6 +29,7 @@ pub struct CacheConfig<'a> {
     pub(crate) owner_bytes: u32,
     pub(crate) sheaf: Option<u16>,
     pub(crate) migrate: Option<&'static dyn Migrate>,
+    pub(crate) debug: Option<bool>,
 }
 
 impl core::fmt::Debug for CacheConfig<'_> {
@@ -53,6 +54,7 @@ impl<'a> CacheConfig<'a> {
             owner_bytes: OWNER_BYTES,
             sheaf: None,
             migrate: None,
+            debug: None,
         }
     }
 
@@ -80,6 +82,14 @@ impl<'a> CacheConfig<'a> {
     /// owner vector of each slab from the first object on (4 bytes an object), which tells what is live.
     pub fn migrate(self, migrate: &'static dyn Migrate) -> Self {
         Self { migrate: Some(migrate), ..self }
+    }
+
+    /// Red zones around each object and poison in free ones, whatever [`Config::debug`](crate::Config::debug) says: who
+    /// writes beyond an object, or to a freed one, is told of at the object's free, when it would be handed out again
+    /// (it then is not), and by [`Cache::validate`](crate::Cache::validate). Costs 24 bytes or more an object, the owner
+    /// vector of each slab, and a pass over the object at each allocation and each free.
+    pub fn debug(self, on: bool) -> Self {
+        Self { debug: Some(on), ..self }
     }
 
     /// Free objects that a CPU keeps at hand at most, instead of what fits 4 KiB (at most 32); 0: none.

@@ -2,6 +2,7 @@
 
 use super::cache::Record;
 use super::config::CacheStat;
+use super::debug::Damage;
 use crate::controller::Controller;
 use crate::error::{Error, Result};
 use crate::group::{Group, owner};
@@ -47,7 +48,7 @@ impl Cache {
     /// As [`alloc`](Self::alloc); [`Error::BadSize`] if the item does not lie inside the object.
     pub fn alloc_lru(&self, group: &Group, lru: &ListLru) -> Result<NonNull<u8>> {
         let end = lru.record().offset + size_of::<LruItem>();
-        if end > self.record().slot as usize {
+        if end > self.record().usable() {
             return Err(Error::BadSize { size: end });
         }
         lru.prepare(group)?;
@@ -80,6 +81,7 @@ impl Cache {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Interior`], [`Error::WrongCache`], [`Error::DoubleFree`] (always with
     /// [`Config::hardened`](crate::Config::hardened), else where it shows): nothing is changed then.
+    /// [`Error::Overwritten`]: it was freed, but somebody had written beyond it.
     ///
     /// # Safety
     /// Nobody uses the object any more.
@@ -116,16 +118,37 @@ impl Cache {
         self.record().shrink(inner)
     }
 
+    /// Looks for writes beyond objects and to freed ones in a cache with [`CacheConfig::debug`](crate::CacheConfig::debug);
+    /// others have nothing to look at. Calls `each` for what is found, at most 16 times a slab, with no lock held, and
+    /// mends it; returns how much it was. Every CPU waits while one slab is looked at.
+    pub fn validate(&self, each: &mut dyn FnMut(Damage)) -> u64 {
+        let inner = self.ctl.inner();
+        let (mut after, mut found) = (0, 0);
+        while let Some(chunk) = self.record().is_debug().then(|| inner.chunks.look(after)).flatten() {
+            after = chunk.address();
+            found += inner.look_over(self.record(), chunk, each);
+            inner.chunks.looked(chunk);
+        }
+        found
+    }
+
     /// Takes the cache away. Other handles to it then only fail.
     ///
     /// # Errors
-    /// [`Error::CacheBusy`] while it has live objects; it is as usable as before. [`Error::SizeClass`]: `malloc` uses it.
+    /// [`Error::CacheBusy`] while it has live objects; it is as usable as before. (Only an allocation that runs at the
+    /// same time as this, in a cache that was empty, may be told that the cache was destroyed although it then is not.)
+    /// [`Error::SizeClass`]: `malloc` uses it.
     pub fn destroy(self) -> Result<()> {
         let inner = self.ctl.inner();
         let record = self.record();
         inner.unlist_cache(record, || {
             if inner.classes.has(record) {
                 return Err(Error::SizeClass);
+            }
+            // A cache in use is not stopped even for a moment.
+            let objects = record.stat(inner).objects;
+            if objects > 0 {
+                return Err(Error::CacheBusy { objects });
             }
             record.destroyed.store(true, Release);
             inner.drop_sheaves(record);
@@ -136,6 +159,7 @@ impl Cache {
             }
             // Only now: an object that came back a moment ago may have left an empty slab.
             record.shrink(inner);
+            inner.corrupted.fetch_add(record.corrupted.load(Relaxed), Relaxed);
             Ok(())
         })?;
         record.holders.fetch_sub(1, Relaxed); // the list's

@@ -12,20 +12,25 @@
 //! * `cache`: objects of one kind; its sheaves, and in `partial` its slabs. `config`: what it is made from. `handle`:
 //!   [`Cache`], what users hold.
 //! * `classes`: any size by way of caches and page runs.
+//! * `realloc`: the same object, smaller or larger.
+//! * `debug`: red zones and poison.
 //! * `path`: the way of an object, from request to owner entry and back.
 
 pub(crate) mod cache;
 pub(crate) mod classes;
 mod config;
+mod debug;
 mod geometry;
 mod handle;
 pub(crate) mod owners;
 pub(crate) mod path;
+mod realloc;
 mod sheaf;
 #[expect(clippy::module_inception, reason = "the room is named after its main thing")]
 mod slab;
 
 pub use config::{CacheConfig, CacheStat, NodePolicy};
+pub use debug::{Damage, Overwritten};
 pub use geometry::Geometry;
 pub use handle::Cache;
 pub(crate) use slab::{Kind, Slab};

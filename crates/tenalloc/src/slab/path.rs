@@ -77,7 +77,7 @@ impl Inner {
         let object = if record.is_destroyed() {
             Err(Error::CacheDestroyed)
         } else {
-            self.take_object(&cpu, record, node)
+            self.take_clean(&cpu, record, node)
         };
         let object = object.and_then(|object| {
             let slab = self.chunks.find(object.as_ptr() as usize).ok_or(Error::Foreign { address: 0 })?;
@@ -85,8 +85,7 @@ impl Inner {
             let slab = unsafe { slab.as_ref() };
             let index = record.index_of(object.as_ptr() as usize - slab.base() as usize);
             let vectors = self.vectors(slab);
-            let strict = self.config.hardened || record.migrate().is_some();
-            if slab.owners.set(index, owner, strict, &vectors) {
+            if slab.owners.set(index, owner, record.strict, &vectors) {
                 return Ok(object);
             }
             record.put_back(self, NonNull::from(slab), object.as_ptr());
@@ -115,6 +114,21 @@ impl Inner {
         self.settle();
         if let Some(over) = over {
             self.throttle(over, sleep);
+        }
+    }
+
+    /// A free object that nobody wrote to since its free, as far as its cache can tell.
+    #[inline]
+    fn take_clean(&self, cpu: &Locked<'_>, record: &Record, node: Option<u8>) -> Result<NonNull<u8>> {
+        loop {
+            let object = self.take_object(cpu, record, node)?;
+            if !record.is_debug() || record.is_clean(object.as_ptr()) {
+                return Ok(object);
+            }
+            // Whoever wrote there may write again: nobody gets it before its slab was empty.
+            if let Some(slab) = self.chunks.find(object.as_ptr() as usize) {
+                record.withhold(slab);
+            }
         }
     }
 
@@ -198,6 +212,9 @@ impl Inner {
             let known = t.owners.set(to_index, owner, true, &self.vectors(t));
             // SAFETY: `from` was live a moment ago and its memory stays readable; `to` is nobody's yet.
             if known && unsafe { migrate.migrate(from, to) } {
+                if record.is_debug() {
+                    record.retire(from.as_ptr());
+                }
                 if s.owners.take(index.into()).is_some() {
                     record.put_back(self, slab, from.as_ptr());
                 }
@@ -262,6 +279,12 @@ impl Inner {
         if expected.is_some_and(|e| !record.is_some_and(|r| core::ptr::eq(r, e))) {
             return Err(Error::WrongCache { address });
         }
+        let mut damage = None;
+        if let Some(record) = record.filter(|record| record.is_debug()) {
+            // Poison first: once it has no owner, it is a free object for whoever looks.
+            s.owners.get(index).ok_or(Error::DoubleFree { address })?;
+            damage = record.retire(object.as_ptr());
+        }
         let owner = s.owners.take(index).ok_or(Error::DoubleFree { address })?;
         let mut cpu = self.lock_cpu();
         match record {
@@ -282,7 +305,7 @@ impl Inner {
                 unsafe { self.chunks.free(slab) };
             }
         }
-        Ok(())
+        damage.map_or(Ok(()), |damage| Err(Error::Overwritten { address, at: damage.at }))
     }
 
     /// The run of an object's address, and which object of it begins there.

@@ -1,6 +1,6 @@
 //! One slab: a run of pages cut into objects, and its 64-byte descriptor.
 //!
-//! Free objects are linked through their own first two bytes by index; objects never handed out are not
+//! Free objects are linked by index through their own first two bytes (or two behind a red zone: see `debug`); objects never handed out are not
 //! linked at all but counted by `fresh`, so that no page is touched before somebody needs it. All but
 //! `owners` is guarded by the lock of the cache's node.
 
@@ -48,6 +48,8 @@ pub(crate) struct Slab {
     pub(crate) list: u8,
     /// Its chunk is being emptied: no object of it is handed out.
     pub(crate) offline: AtomicBool,
+    /// Free objects of it are not on the list: it was overwritten, or they were. Made good when it is empty.
+    pub(crate) broken: bool,
 }
 
 const _: () = assert!(core::mem::size_of::<Slab>() == 64);
@@ -69,6 +71,7 @@ impl Slab {
             kind,
             list: u8::MAX,
             offline: AtomicBool::new(false),
+            broken: false,
         }
     }
 
@@ -94,15 +97,19 @@ impl Slab {
         let index = if self.free != NIL {
             let index = self.free;
             // SAFETY: a free object of this slab, at least 8 bytes, aligned to 8.
-            let next = unsafe { self.object(index, record).cast::<u16>().read() };
+            let next = unsafe { record.link(self.object(index, record)).cast::<u16>().read() };
             if next != NIL && next >= self.fresh {
                 self.free = NIL;
+                self.broken = true;
                 return Err(());
             }
             self.free = next;
             index
         } else if self.fresh < record.objects {
             self.fresh += 1;
+            if record.is_debug() {
+                record.cut(self.object(self.fresh - 1, record));
+            }
             self.fresh - 1
         } else {
             return Ok(None);
@@ -115,13 +122,47 @@ impl Slab {
     pub(crate) fn push(&mut self, object: *mut u8, record: &Record) {
         let index = record.index_of(object as usize - self.base as usize);
         // SAFETY: the object is free and ours, at least 8 bytes, aligned to 8.
-        unsafe { object.cast::<u16>().write(self.free) };
+        unsafe { record.link(object).cast::<u16>().write(self.free) };
         self.free = index as u16;
         self.out -= 1;
     }
 
+    /// The slab is empty: what was lost of it is free again.
+    pub(crate) fn renew(&mut self) {
+        if self.broken {
+            (self.free, self.fresh, self.broken) = (NIL, 0, false);
+        }
+    }
+
+    /// Objects that were ever handed out: those with lower indices than this.
+    pub(crate) fn cut(&self) -> u16 {
+        self.fresh
+    }
+
+    /// Follows the free list, and ends it at a link that leads nowhere. Returns the object with that link, and the link.
+    pub(crate) fn mend_list(&mut self, record: &Record) -> Option<(*mut u8, u16)> {
+        let mut last = core::ptr::null_mut();
+        let mut at = self.free;
+        // A list that is longer than there are free objects leads in a circle.
+        for _ in 0..=self.fresh - self.out {
+            if at == NIL {
+                return None;
+            }
+            if at >= self.fresh {
+                break;
+            }
+            last = self.object(at, record);
+            // SAFETY: a free object of this slab, at least 8 bytes, aligned to 8.
+            at = unsafe { record.link(last).cast::<u16>().read() };
+        }
+        self.broken = true;
+        // SAFETY: as above; there is a last one, since the head lies in the descriptor, where no program writes.
+        unsafe { record.link(last).cast::<u16>().write(NIL) };
+        Some((last, at))
+    }
+
     pub(crate) fn object(&self, index: u16, record: &Record) -> *mut u8 {
-        self.base.wrapping_add(usize::from(index) * record.slot as usize)
+        self.base.wrapping_add(usize::from(index) * record.slot as usize + record.left as usize)
     }
 
     /// Which object begins at `address`; `None` inside an object, in the tail, or beyond what was handed out.
@@ -129,6 +170,7 @@ impl Slab {
     pub(crate) fn place(&self, address: usize, record: &Record) -> Option<usize> {
         let offset = address - self.base as usize;
         let index = record.index_of(offset);
-        (index * record.slot as usize == offset && index < usize::from(record.objects)).then_some(index)
+        let begins = index * record.slot as usize + record.left as usize == offset;
+        (begins && index < usize::from(record.objects)).then_some(index)
     }
 }

@@ -114,7 +114,10 @@ impl Record {
         // SAFETY: the lock is held.
         if unsafe { (*slab).out } == 0 {
             // SAFETY: as above. Nobody has an object of the slab or is on his way to one.
-            unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
+            unsafe {
+                (*slab).owners.reset(&inner.vectors(&*slab));
+                (*slab).renew();
+            }
             // SAFETY: as above.
             let unwanted = unsafe { (*slab).offline.load(Acquire) };
             let others = n.empty > 1 || n.lists[..FULLNESS].iter().any(|l| !l.is_null());
@@ -122,6 +125,21 @@ impl Record {
                 self.drop_slab(inner, &mut n, slab);
             }
         }
+    }
+
+    /// An object that was taken out of a slab is given neither to anybody nor back, until the last other one of the
+    /// slab is back.
+    pub(in crate::slab) fn withhold(&self, slab: NonNull<Slab>) {
+        // SAFETY: the object is out, so its slab is in place; `node` is fixed.
+        let mut n = self.node(unsafe { slab.as_ref().node }).lock();
+        let slab = slab.as_ptr();
+        // SAFETY: the lock is held.
+        unsafe {
+            (*slab).out -= 1;
+            (*slab).broken = true;
+        }
+        n.out -= 1;
+        self.relist(&mut n, slab);
     }
 
     fn drop_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: *mut Slab) {
@@ -156,6 +174,18 @@ impl Record {
         // this cache stays one.
         let s = unsafe { slab.as_ref() };
         s.kind == Kind::Slab && core::ptr::eq(s.cache, self)
+    }
+
+    /// Runs `look` on a slab of this cache in a chunk that is held, with the lock of its node; 0 if it is none.
+    pub(in crate::slab) fn with_slab(
+        &self,
+        slab: NonNull<Slab>,
+        node: u8,
+        look: impl FnOnce(&mut Slab) -> u64,
+    ) -> u64 {
+        let _n = self.node(node).lock();
+        // SAFETY: a slab of this cache stays one while the lock is held, and only `owners` is touched without it.
+        if self.owns(slab) { look(unsafe { &mut *slab.as_ptr() }) } else { 0 }
     }
 
     /// Keeps a slab of this cache in a chunk that is held from going. False: it is none, or went.

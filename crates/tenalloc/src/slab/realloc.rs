@@ -1,0 +1,77 @@
+//! The same object, smaller or larger: where it is if that fits, else elsewhere, with the same owner.
+
+use super::classes::class_of;
+use crate::controller::Inner;
+use crate::error::{Error, Result};
+use crate::page::PAGE;
+use core::ptr::NonNull;
+
+impl Inner {
+    /// See [`Controller::realloc`](crate::Controller::realloc). `zeroed`: what the object grows by is zero, if what it
+    /// has beyond its size was zero.
+    ///
+    /// # Safety
+    /// The object is the caller's, and nobody uses it meanwhile.
+    pub(crate) unsafe fn realloc(
+        &self,
+        object: NonNull<u8>,
+        size: usize,
+        align: usize,
+        zeroed: bool,
+    ) -> Result<NonNull<u8>> {
+        let address = object.as_ptr() as usize;
+        let (slab, index) = self.locate(address)?;
+        // SAFETY: `locate` found a run in use; a slab's cache outlives it.
+        let (s, record) = unsafe { (slab.as_ref(), slab.as_ref().cache.as_ref()) };
+        let owner = s.owners.get(index).ok_or(Error::DoubleFree { address })?;
+        if record.is_some_and(|record| !self.classes.has(record)) {
+            return Err(Error::WrongCache { address });
+        }
+        if size == 0 || size > isize::MAX as usize / 2 {
+            return Err(Error::BadSize { size });
+        }
+        if !align.is_power_of_two() || align > 1 << 30 {
+            return Err(Error::BadAlign { align });
+        }
+        let had = self.usable_size(object)?;
+        let class = class_of(size, align).filter(|_| align <= PAGE);
+        let fits = address.is_multiple_of(align)
+            && match (class, record) {
+                (Some(class), Some(record)) => self.classes.is(class, record),
+                (None, None) => size.div_ceil(PAGE) == s.pages(),
+                _ => false,
+            };
+        if fits {
+            if let Some(record) = record.filter(|record| record.is_debug()) {
+                record.request(object.as_ptr(), size);
+            }
+            let has = self.usable_size(object)?;
+            // Without red zones nobody knows how much was asked for before: what is beyond `size` is cleared now, and
+            // so is zero when it is needed.
+            let from = if has > had { had } else { size };
+            if zeroed && has > from {
+                // SAFETY: inside the object, beyond what its user has written to or keeps.
+                unsafe { object.add(from).write_bytes(0, has - from) };
+            }
+            return Ok(object);
+        }
+        let new = self.malloc(size, align, owner)?;
+        let kept = had.min(size);
+        let has = self.usable_size(new)?;
+        // SAFETY: both are live, different, and have so many bytes.
+        unsafe {
+            new.copy_from_nonoverlapping(object, kept);
+            if zeroed {
+                new.add(kept).write_bytes(0, has - kept);
+            }
+            match self.free_object(object, None) {
+                // It was freed; that somebody wrote beyond it is counted.
+                Ok(()) | Err(Error::Overwritten { .. }) => Ok(new),
+                Err(e) => {
+                    self.free_object(new, None)?;
+                    Err(e)
+                }
+            }
+        }
+    }
+}

@@ -68,7 +68,7 @@ mod table;
 pub use config::Config;
 pub use controller::Controller;
 pub use error::{Error, Limit, Result};
-pub use group::{BelowHigh, Events, Group, OWNER_BYTES, Owner, PeakReader};
+pub use group::{BelowHigh, Events, Group, GroupStat, OWNER_BYTES, Owner, PeakReader};
 #[cfg(feature = "std")]
 pub use group::{FutureExt, InGroup, current_group};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};

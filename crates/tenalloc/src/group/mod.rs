@@ -16,6 +16,7 @@
 //! * `peak`: peaks that each reader resets for itself.
 //! * `scope`: the group of a thread or a task (feature `std`).
 //! * `wait`: futures that wait for a group to fall to its `high`; `signal`: how they hear of it.
+//! * `stat`: what a group holds, gathered when asked.
 //! * `tree`: nodes, names, creation and removal.
 //! * `handle`: [`Group`] and [`Owner`], what users hold.
 //!
@@ -35,6 +36,7 @@ mod peak;
 #[cfg(feature = "std")]
 mod scope;
 pub(crate) mod signal;
+mod stat;
 pub(crate) mod stock;
 mod throttle;
 pub(crate) mod tree;
@@ -45,6 +47,7 @@ pub use knobs::Events;
 pub use peak::PeakReader;
 #[cfg(feature = "std")]
 pub use scope::{FutureExt, InGroup, current_group};
+pub use stat::GroupStat;
 pub use wait::BelowHigh;
 
 /// Bytes that an object's owner entry is charged: the most that an entry of an owner vector takes.

@@ -83,6 +83,10 @@ impl Node {
         self.removed.load(Acquire)
     }
 
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.frozen.load(Acquire)
+    }
+
     /// Whether this is `other` or below it.
     pub(crate) fn is_within(&self, other: &Node) -> bool {
         let mut at = Some(self);

@@ -1,12 +1,13 @@
 //! The life of lists: made for a group and all above it on first use, drained into the parent's when it goes.
 
 use super::index::Record;
-use super::lists::{Lists, chain_in, chain_len, chain_out};
+use super::lists::{Lists, chain_in, chain_out, ring};
 use crate::controller::Inner;
 use crate::error::{Error, Result};
-use crate::group::Group;
 use crate::group::tree::Node;
+use crate::group::{Group, GroupStat};
 use crate::lru::ListLru;
+use crate::meta::Meta;
 use crate::sync::Rank;
 use core::ptr::{NonNull, null_mut};
 
@@ -18,7 +19,22 @@ impl Inner {
 
     /// How many families a group has lists in.
     pub(crate) fn number_of_lists(&self, node: &Node) -> usize {
-        self.tree.first_lists(node, &self.indexes.lock()).map_or(0, |first| chain_len(first.as_ptr()))
+        let held = self.indexes.lock();
+        self.tree.first_lists(node, &held).map_or(0, |first| ring(first, &held).count())
+    }
+
+    /// Adds a group's own lists to `stat`.
+    pub(crate) fn count_lists(&self, node: &Node, stat: &mut GroupStat) {
+        let held = self.indexes.lock();
+        let nodes = self.topology.nodes();
+        for lists in self.tree.first_lists(node, &held).into_iter().flat_map(|first| ring(first, &held)) {
+            stat.lists += u64::from(nodes);
+            stat.list_bytes += Meta::rounded(Lists::bytes(nodes)) as u64;
+            for n in 0..nodes {
+                // SAFETY: lists on a ring are in place while the lock of the indexes is held.
+                stat.listed += u64::from(unsafe { Lists::list(lists, n) }.lock().number);
+            }
+        }
     }
 
     /// The next family that `group` has lists in, in turn; `None` if it is just going.

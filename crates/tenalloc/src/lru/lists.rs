@@ -1,9 +1,9 @@
 //! The lists of one group in one ListLru, and the ring that links all that a group has.
 
-use super::index::Record;
+use super::index::{Indexes, Record};
 use super::list::List;
 use crate::meta::Meta;
-use crate::sync::{Lock, Rank};
+use crate::sync::{Guard, Lock, Rank};
 use core::mem::size_of;
 use core::ptr::{NonNull, null_mut};
 
@@ -97,17 +97,13 @@ pub(crate) fn chain_turn(head: &mut *mut Lists) -> Option<NonNull<Lists>> {
     Some(lists)
 }
 
-/// How many lists a ring has.
-pub(super) fn chain_len(head: *mut Lists) -> usize {
-    let mut n = 0;
-    let mut at = head;
-    while !at.is_null() {
-        n += 1;
-        // SAFETY: as in `chain_in`.
-        at = unsafe { (*at).next };
-        if at == head {
-            break;
-        }
-    }
-    n
+/// All lists of a ring, from `first` on.
+pub(super) fn ring<'a>(
+    first: NonNull<Lists>,
+    _held: &'a Guard<'_, Indexes>,
+) -> impl Iterator<Item = NonNull<Lists>> + use<'a> {
+    core::iter::successors(Some(first), move |lists| {
+        // SAFETY: lists on a chain are in place while the lock of the indexes is held.
+        NonNull::new(unsafe { lists.as_ref() }.next).filter(|next| *next != first)
+    })
 }

@@ -42,10 +42,12 @@ pub(crate) const GENTLEST: u32 = 12;
 pub(super) const ONE: u64 = 1 << 16;
 
 /// What `number` objects are to give at `priority`, when `share` (in 1/65,536) of their group is above protection: in
-/// 1/65,536 of an object, and never more than twice what is there.
+/// 1/65,536 of an object, and never more than twice what is there. The last pass asks for all of it, however dear: after
+/// it there is only failure.
 pub(super) fn pressure(number: u64, priority: u32, seeks: u32, share: u64) -> u64 {
     let number = number.min(1 << 40); // a program may say anything; this is beyond all memory
     let pressure = match seeks {
+        _ if priority == 0 => (number * share).max(number * share * 4 / u64::from(seeks.max(1))),
         0 => number * share / 2,
         seeks => ((number * share) >> priority) * 4 / u64::from(seeks),
     };
@@ -96,5 +98,11 @@ mod tests {
         assert_eq!(portion(&mut list(4096), 1, 2, ONE / 4), 1024);
         assert_eq!(portion(&mut list(4096), 1, 2, 0), 0);
         assert_eq!(portion(&mut list(10), 0, 1, ONE), 20, "never more than twice what is there");
+        for seeks in [0, 5, 8, u32::MAX] {
+            assert!(
+                portion(&mut list(10), 0, seeks, ONE) >= 10,
+                "the last pass spares nothing for being dear"
+            );
+        }
     }
 }

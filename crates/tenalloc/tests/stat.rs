@@ -1,0 +1,58 @@
+//! What a group tells of itself.
+
+mod common;
+use common::{free, machine};
+use tenalloc::{CacheConfig, ListLru};
+
+#[test]
+fn a_group_and_all_below_it() {
+    let (_, ctl) = machine(2, 2);
+    let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
+    let lrus = [ListLru::new(&ctl, 0).unwrap(), ListLru::new(&ctl, 16).unwrap()];
+    let top = ctl.root().create("top").unwrap();
+    let below = top.create("a").unwrap().create("b").unwrap();
+    let beside = ctl.root().create("beside").unwrap();
+    let objects: Vec<_> = (0..10)
+        .map(|i| {
+            let (group, lru) = ([&below, &top, &beside][i % 3], &lrus[i % 2]);
+            let object = cache.alloc_lru(group, lru).unwrap();
+            // SAFETY: new, live, with an item at the family's offset; taken off before it is freed.
+            assert!(unsafe { lru.add(object) });
+            (object, lru)
+        })
+        .collect();
+    let plain = cache.alloc(&top).unwrap();
+    let stat = top.stat();
+    let each = cache.charge();
+    // 0, 3, 6, 9 are below's, 1, 4, 7 top's, 2, 5, 8 beside's.
+    assert_eq!((stat.exact, stat.own, stat.listed), (8 * each, 4 * each, 7));
+    assert_eq!((stat.descendants, stat.current), (2, top.current()));
+    // Two families, two nodes, three groups: who has lists has them up to the root.
+    assert_eq!(stat.lists, 2 * 2 * 3);
+    assert!(stat.list_bytes > 0 && stat.list_bytes <= 192 * 2 * 3, "{stat:?}");
+    assert_eq!(ctl.root().stat().listed, 10);
+    let text = stat.to_string();
+    assert!(text.contains(&format!("exact {}\n", 8 * each)) && text.lines().count() == 7, "{text}");
+    below.remove().unwrap();
+    let stat = top.stat();
+    assert_eq!((stat.exact, stat.own, stat.descendants, stat.listed), (8 * each, 4 * each, 1, 7));
+    for (object, lru) in objects {
+        // SAFETY: live, and on that list.
+        assert!(unsafe { lru.del(object) });
+        free(&ctl, object);
+    }
+    free(&ctl, plain);
+    assert_eq!((ctl.root().stat().exact, ctl.root().stat().listed), (0, 0));
+}
+
+#[test]
+fn freezing_is_told_below() {
+    let (_, ctl) = machine(1, 1);
+    let top = ctl.root().create("top").unwrap();
+    let below = top.create("below").unwrap();
+    top.freeze(true);
+    assert!(top.is_frozen() && below.is_frozen() && !ctl.root().is_frozen());
+    top.freeze(false);
+    assert!(!below.is_frozen());
+    assert_eq!(top.events().to_string(), "low 0\nhigh 0\nmax 0\noom 0\noom_victim 0\n");
+}

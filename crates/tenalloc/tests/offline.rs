@@ -8,8 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 use tenalloc::{
-    CacheConfig, Controller, Group, ListLru, LruItem, LruStatus, Migrate, OfflineError, Range, Scanned,
-    Shrinker,
+    CacheConfig, Controller, Geometry, Group, ListLru, LruItem, LruStatus, Migrate, OfflineError, Range,
+    Scanned, Shrinker,
 };
 
 const SOON: Duration = Duration::from_millis(20);
@@ -275,4 +275,46 @@ fn a_chunk_is_emptied_by_shrinkers_and_its_neighbours_are_left_alone() {
     assert_eq!(ctl.root().exact(), left * cache.charge());
     assert!(ctl.root().reclaim(u64::MAX / 2).is_err());
     assert_eq!(ctl.root().exact(), 0);
+}
+
+/// A chunk is taken out, in vain or not, while its slabs empty themselves: one that has just gone is not given back
+/// again, and is not put back on a list when the attempt fails.
+#[test]
+fn slabs_that_go_meanwhile_go_once() {
+    let (_, ctl) = lean(1, 2);
+    let g = ctl.root().create("g").unwrap();
+    let cache =
+        ctl.cache(&CacheConfig::new("c", 4096).geometry(Geometry { pages: 1, objects: 1 }).sheaf(0)).unwrap();
+    let keep = cache.alloc(&g).unwrap();
+    let chunk = Range::Chunk(keep.as_ptr() as usize);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            for round in 0..20_000u64 {
+                let objects: Vec<_> = (0..4).map(|_| cache.alloc(&g).unwrap()).collect();
+                for (i, o) in objects.iter().enumerate() {
+                    // SAFETY: 4096 bytes of ours.
+                    unsafe { o.cast::<u64>().write(round << 8 | i as u64) };
+                }
+                for (i, o) in objects.into_iter().enumerate() {
+                    // SAFETY: as above.
+                    assert_eq!(unsafe { o.cast::<u64>().read() }, round << 8 | i as u64);
+                    free(&ctl, o);
+                }
+            }
+            done.store(true, SeqCst);
+        });
+        let mut tries = 0;
+        while !done.load(SeqCst) || tries == 0 {
+            assert_eq!(
+                ctl.offline(chunk, Duration::ZERO, &mut none),
+                Err(OfflineError::TimedOut { pinned: 1 })
+            );
+            tries += 1;
+        }
+    });
+    free(&ctl, keep);
+    cache.destroy().unwrap();
+    ctl.trim();
+    assert_eq!((g.exact(), ctl.slab_bytes()), (0, 0));
 }

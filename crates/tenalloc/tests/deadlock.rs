@@ -301,7 +301,8 @@ fn four_threads_a_pipe_and_a_pinned_page() {
                 }
                 // Removed or not, the object is charged to the parent's subtree until it is freed.
                 assert_eq!(parent.exact(), cache.charge());
-                assert!(ctl.stat().objects >= 1);
+                // Objects of caches in use are told at about one moment, groups at one.
+                assert!(ctl.stat().groups >= 1);
                 assert!(parent.children().count() <= 5);
                 assert_eq!(freed.load(Acquire), round - 1, "T3 waits for us");
                 places.at(3, "in read from the pipe");

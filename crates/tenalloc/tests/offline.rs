@@ -318,3 +318,48 @@ fn slabs_that_go_meanwhile_go_once() {
     ctl.trim();
     assert_eq!((g.exact(), ctl.slab_bytes()), (0, 0));
 }
+
+/// What is being taken out already is not taken out by a second caller, whichever way round: each would give back chunks
+/// that the other looks at.
+#[test]
+fn two_do_not_empty_the_same_chunk() {
+    let (_, ctl) = lean(2, 2);
+    let g = ctl.root().create("g").unwrap();
+    let cache = ctl.cache(&CacheConfig::new("c", 256)).unwrap();
+    let held = cache.alloc_on(&g, 1).unwrap();
+    let (node, chunk) = (Range::Node(1), Range::Chunk(held.as_ptr() as usize));
+    for (first, second) in [(chunk, node), (node, chunk), (node, node), (chunk, chunk)] {
+        let mut told = 0;
+        let failed = ctl.offline(first, Duration::ZERO, &mut |_| {
+            told += 1;
+            // The first is not done before this returns.
+            assert_eq!(ctl.offline(second, Duration::ZERO, &mut none), Err(OfflineError::NotThere));
+        });
+        assert_eq!((failed, told), (Err(OfflineError::TimedOut { pinned: 1 }), 1), "{first:?}, {second:?}");
+    }
+    free(&ctl, held);
+    assert!(ctl.offline(Range::Node(1), LONG, &mut none).is_ok(), "nothing is left marked");
+    ctl.online_node(1);
+    let again = cache.alloc_on(&g, 1).unwrap();
+    free(&ctl, again);
+}
+
+/// Objects of whole pages, too, go to other nodes while theirs is out of use.
+#[test]
+fn large_objects_avoid_a_node_that_is_out() {
+    let (source, ctl) = lean(2, 2);
+    let g = ctl.root().create("g").unwrap();
+    ctl.set_cpu(1);
+    for size in [50_000, 5_000_000] {
+        let object = ctl.malloc(&g, size, 8).unwrap();
+        assert!(source.mapped(1) > size as u64, "the CPU is on node 1");
+        free(&ctl, object);
+        assert!(ctl.offline(Range::Node(1), LONG, &mut none).is_ok());
+        assert_eq!(source.mapped(1), 0);
+        let object = ctl.malloc(&g, size, 8).unwrap();
+        assert_eq!(source.mapped(1), 0, "{size} bytes");
+        free(&ctl, object);
+        ctl.online_node(1);
+    }
+    assert_eq!(g.exact(), 0);
+}

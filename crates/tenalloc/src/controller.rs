@@ -63,6 +63,8 @@ impl DerefMut for Locked<'_> {
 /// First and last of the list of caches.
 struct CacheList {
     first: *mut Record,
+    /// Caches ever made: each has its number, and the list falls.
+    made: u64,
 }
 
 // SAFETY: the records belong to the controller; the list is reached through its lock.
@@ -178,8 +180,10 @@ impl Inner {
             return Ok(record);
         }
         let record = Record::create(self, c)?;
-        // SAFETY: the list's lock is held, and listed records are in place.
+        list.made += 1;
+        // SAFETY: the list's lock is held, and listed records are in place; this one is nobody else's yet.
         unsafe {
+            (*record.as_ptr()).number = list.made;
             *record.as_ref().next.get() = list.first;
             if !list.first.is_null() {
                 *(*list.first).prev.get() = record.as_ptr();
@@ -219,7 +223,15 @@ impl Inner {
         let list = self.caches.lock();
         let next = match last {
             None => list.first,
-            Some(record) if record.is_destroyed() => null_mut(),
+            Some(record) if record.is_destroyed() => {
+                let mut at = list.first;
+                // SAFETY: the list's lock is held, and listed records are in place.
+                while unsafe { at.as_ref() }.is_some_and(|r| r.number > record.number) {
+                    // SAFETY: as above.
+                    at = unsafe { *(*at).next.get() };
+                }
+                at
+            }
             // SAFETY: the list's lock is held, and the record is still on it.
             Some(record) => unsafe { *record.next.get() },
         };
@@ -300,7 +312,7 @@ impl Controller {
                 owners: Owners::new(),
                 root: AtomicPtr::new(null_mut()),
                 areas,
-                caches: Lock::new(Rank::Caches, CacheList { first: null_mut() }),
+                caches: Lock::new(Rank::Caches, CacheList { first: null_mut(), made: 0 }),
                 classes: Classes::new(),
                 indexes: Lock::new(Rank::Indexes, Indexes),
                 reclaimers: Reclaimers::new(),
@@ -373,7 +385,8 @@ impl Controller {
         Ok(Cache::from_record(self, record))
     }
 
-    /// Every cache, those of the size classes too, newest first. A cache destroyed during the walk ends it early.
+    /// Every cache, those of the size classes too, newest first. Caches made or destroyed during the walk do not disturb
+    /// it.
     pub fn caches(&self) -> impl Iterator<Item = Cache> + '_ {
         let mut last: Option<Cache> = None;
         core::iter::from_fn(move || {

@@ -363,3 +363,25 @@ fn large_objects_avoid_a_node_that_is_out() {
     }
     assert_eq!(g.exact(), 0);
 }
+
+/// A node is put back into use while it is being emptied: new chunks may be made on it, and those that are being emptied
+/// stay with who does so.
+#[test]
+fn a_node_comes_back_while_it_is_emptied() {
+    let (source, ctl) = lean(2, 2);
+    let g = ctl.root().create("g").unwrap();
+    ctl.set_cpu(1);
+    let large = ctl.malloc(&g, 50_000, 8).unwrap();
+    let got = ctl.offline(Range::Node(1), Duration::ZERO, &mut |pin| {
+        assert_eq!(pin.address, large.as_ptr() as usize);
+        ctl.online_node(1);
+        free(&ctl, large);
+        ctl.trim();
+        assert!(source.mapped(1) > 0, "the caller of this looks at the chunk");
+    });
+    assert_eq!(got, Err(OfflineError::TimedOut { pinned: 1 }));
+    let again = ctl.malloc(&g, 50_000, 8).unwrap();
+    free(&ctl, again);
+    assert!(ctl.offline(Range::Node(1), LONG, &mut none).is_ok());
+    assert_eq!((source.mapped(1), g.exact()), (0, 0));
+}

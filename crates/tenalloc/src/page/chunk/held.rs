@@ -71,6 +71,11 @@ impl Chunks {
         any
     }
 
+    /// Allows chunks on `node` again. Those that are being emptied stay with who does so.
+    pub(crate) fn allow(&self, node: u8) {
+        self.state.lock().offline_nodes &= !(1 << node);
+    }
+
     /// Says of the runs in `range` alone whether their objects may be handed out. Their chunks stay as they are.
     pub(crate) fn mark_slabs(&self, range: Range, offline: bool) {
         let s = self.state.lock();

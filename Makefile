@@ -40,7 +40,7 @@ models: ## loom: every order of memory accesses of the lock-free parts
 	$(CARGO) test --locked -p tenalloc --features loom --lib models
 
 unit: ## all tests
-	$(CARGO) test --workspace --locked $(TESTFLAGS)
+	$(CARGO) test --workspace --features tenalloc/std --locked $(TESTFLAGS)
 
 bench: ## beside malloc, and malloc with owners by hand: a table of ratios, and out/bench.json; about 30 s after the build
 	@scripts/need rust cc

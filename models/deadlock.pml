@@ -7,6 +7,8 @@
  *     (nothing)      the locks of tenalloc, as src/sync ranks them: a full search finds none
  *     -DWAIT_LOCKED  tenalloc, but who takes memory back waits for the page with the caches locked: spin finds the
  *                    deadlock. It shows that the clean search above could have found one.
+ *     -DSEEN_LATE    tenalloc, but the count that T1 sleeps on is read after the look, not before: a wake-up is lost,
+ *                    and spin finds it.
  *
  * To check:  spin -a [-D...] deadlock.pml && cc -O1 -DSAFETY -o pan pan.c && ./pan -m100000
  * tests/deadlock.rs does so, and runs the same four threads on the real library.
@@ -51,7 +53,7 @@ inline remove_group() {
 
 /* T3: charges and gets a page: no lock of these is held meanwhile. */
 inline allocate() { skip }
-inline release() { skip }
+inline release() { pinned-- }
 
 /* T4: reading /proc/<pid>/cgroup takes cgroup_mutex. */
 inline read_state() {
@@ -64,12 +66,36 @@ inline read_state() {
 /* Ranks fall: tree, indexes, caches, cpu, list, parent list, owners, partial, chunk. */
 bool tree, indexes, caches, cpu[CPUS], list, parent_list, owners, partial, chunk;
 
-/* T1: what trim does, for one cache; then the wait, with nothing held; then the page goes. */
+/* Runs that left the chunk: T1 sleeps while this is what it last saw (src/sync/event.rs). */
+byte departures = 0;
+
+#ifdef WAIT_LOCKED
+#define lock_if_told   lock(caches)
+#define unlock_if_told unlock(caches)
+#else
+#define lock_if_told   skip
+#define unlock_if_told skip
+#endif
+
+#ifdef SEEN_LATE
+#define early skip
+#define late  seen = departures
+#else
+#define early seen = departures
+#define late  skip
+#endif
+
+/* T1: offline() of the chunk that the page lies in, for one cache and one list (src/reclaim/offline.rs). */
 inline take_memory_back() {
-	lock(caches);
-	c1 = 0;
+	lock(chunk);            /* no new use of it */
+	unlock(chunk);
 	do
-	:: c1 < CPUS ->
+	:: early;
+	   lock(caches);        /* which caches there are; then the sheaves of each CPU */
+	   unlock(caches);
+	   c1 = 0;
+	   do
+	   :: c1 < CPUS ->
 		lock(cpu[c1]);
 		lock(partial);
 		lock(chunk);
@@ -77,16 +103,34 @@ inline take_memory_back() {
 		unlock(partial);
 		unlock(cpu[c1]);
 		c1++
-	:: else -> break
+	   :: else -> break
+	   od;
+	   c1 = 0;
+	   lock(partial);       /* slabs off the lists, empty ones back */
+	   lock(chunk);
+	   unlock(chunk);
+	   unlock(partial);
+	   lock(indexes);       /* shrinkers: the next list, a walk, the next child */
+	   unlock(indexes);
+	   lock(cpu[0]);
+	   lock(list);
+	   unlock(cpu[0]);
+	   unlock(list);
+	   lock(tree);
+	   unlock(tree);
+	   lock(chunk);         /* is it empty? */
+	   gone = (pinned == 0);
+	   unlock(chunk);
+	   if
+	   :: gone -> break
+	   :: else
+	   fi;
+	   late;
+	   lock_if_told;
+	   (departures != seen);
+	   unlock_if_told
 	od;
-#ifdef WAIT_LOCKED
-	(pinned == 0);
-#endif
-	unlock(caches);
-	(pinned == 0);
-	lock(chunk);
-	unlock(chunk);
-	c1 = 0
+	gone = 0
 }
 
 /* T2: lists to the parent, owner forwarded, every CPU's stock drained, with the tree locked; memory of the lists and
@@ -113,7 +157,7 @@ inline remove_group() {
 	c2 = 0
 }
 
-/* T3: charge (which may meet a forwarded owner) and take an object, on either CPU; and the way back. */
+/* T3: charge (which may meet a forwarded owner) and take an object, on either CPU. */
 inline allocate() {
 	if
 	:: c3 = 0
@@ -128,7 +172,24 @@ inline allocate() {
 	unlock(partial);
 	unlock(cpu[c3])
 }
-inline release() { allocate() }
+
+/* The way back: its slab is empty and goes, and who waits for the chunk is told with the outer locks still held. */
+inline release() {
+	if
+	:: c3 = 0
+	:: c3 = 1
+	fi;
+	lock(cpu[c3]);
+	lock(partial);
+	lock(chunk);
+	pinned--;
+	unlock(chunk);
+	departures++;
+	unlock(partial);
+	lock(owners);
+	unlock(owners);
+	unlock(cpu[c3])
+}
 
 /* T4: look-up, path, exact (every CPU's lock, rising), and the statistics (caches, then each CPU; tree; owners). */
 inline read_state() {
@@ -155,7 +216,8 @@ inline read_state() {
 #endif
 
 active proctype T1() {
-	byte n, c1;
+	byte n, c1, seen;
+	bool gone;
 	do
 	:: n < ROUNDS -> take_memory_back(); n++
 	:: else -> break
@@ -179,7 +241,6 @@ active proctype T3() {
 		core ! 1;
 		pipe ! 1;
 		pipe ! 1;       /* waits for T4 */
-		pinned--;
 		release();
 		n++
 	:: else -> break

@@ -2,10 +2,14 @@
 //! and with four real threads, a pipe, and a page that is pinned.
 //!
 //! ```text
-//!   T1 takes memory back ──waits for the page of──► T3 writes to a full pipe ──waits for──► T4 reads it, but first
+//!   T1 takes memory out of use ─waits for a page of─► T3 writes to a full pipe ─waits for─► T4 reads it, but first
 //!      ▲                                                                                    reads a group's state
 //!      └───────5.8: waits for the lock of───────── T2 removes groups ◄──5.8: waits for the lock of──┘
 //! ```
+//!
+//! T1 is [`Controller::offline`] of the chunk that the page lies in. In some rounds it is cancelled by T2 while it waits
+//! (the reporter's second hang: who should have ended the hot-remove was stuck on the same lock), in some it is given no
+//! time and must say what holds the chunk.
 
 mod common;
 use common::free;
@@ -13,10 +17,13 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
-use tenalloc::{CacheConfig, Config, Controller, ListLru};
+use tenalloc::{
+    CacheConfig, Config, Controller, Group, ListLru, LruStatus, OfflineError, Range, Scanned, Shrinker,
+};
 
 /// Searches every state of the model as `define` makes it. `None`: the tools are not there.
 fn search(define: &[&str]) -> Option<(ExitStatus, String)> {
@@ -64,22 +71,26 @@ fn our_locks_cannot() {
     }
 }
 
-/// The search has eyes: waiting for the page with one lock held is found.
+/// The search has eyes: waiting for the page with one lock held is found, and so is a wake-up that is lost because who
+/// waits reads the count of departures too late.
 #[test]
-fn waiting_with_a_lock_held_would_be_found() {
-    let Some((_, found)) = search(&["-DWAIT_LOCKED"]) else { return };
-    assert!(found.contains("invalid end state"), "{found}");
+fn waiting_with_a_lock_held_or_too_late_would_be_found() {
+    for wrong in ["-DWAIT_LOCKED", "-DSEEN_LATE"] {
+        let Some((_, found)) = search(&[wrong]) else { return };
+        assert!(found.contains("invalid end state"), "{wrong}: {found}");
+    }
 }
 
-const THREADS: [&str; 4] = ["T1 takes memory back", "T2 removes groups", "T3 writes", "T4 reads"];
+const THREADS: [&str; 4] = ["T1 takes memory out of use", "T2 removes groups", "T3 writes", "T4 reads"];
 
 /// Where each thread is; read by the watchdog alone.
 struct Places([AtomicUsize; 4]);
 
-const WHERE: [&str; 10] = [
+const WHERE: [&str; 11] = [
     "waiting for the next round",
-    "in trim",
-    "waiting for the pinned page",
+    "waiting for the others of this round",
+    "in offline",
+    "in offline without time",
     "in create",
     "in remove",
     "in alloc",
@@ -119,22 +130,54 @@ fn watch(beats: &mpsc::Receiver<u64>, places: &Places) {
 
 /// Pages of the core: the pipe holds one.
 const CORE: usize = 2 * 4096;
+const LONG: Duration = Duration::from_secs(300);
+/// Rounds in which T1 is cancelled once before, and in which it is given no time.
+const CANCELLED: u64 = 16;
+const HURRIED: u64 = 8;
 
-/// 500 rounds; 10,000 with `TENALLOC_SOAK=1`. Each round ends only when all four are done: T1 when the page that T3
-/// pins is free, T3 when T4 has read, T4 when it has seen the state of the very groups that T2 is removing.
+/// A state in T1's round, which others wait for: rises from round to round.
+fn state(round: u64, cancelling: bool) -> u64 {
+    2 * round + u64::from(!cancelling)
+}
+
+/// The shrinker of the page: T3 is asked to give it up, and does not, being stuck in its write. That it was asked shows
+/// that `offline` is under way, and that it will wait.
+struct Owner {
+    /// What T1 is at, and the last such at which T3 was asked.
+    trying: AtomicU64,
+    asked: AtomicU64,
+}
+
+impl Shrinker for Owner {
+    fn scan(&self, lru: &ListLru, group: &Group, node: u8, number: u64) -> Scanned {
+        let mut budget = number;
+        let done = lru.walk(group, node, &mut budget, |_| LruStatus::Skip, |_| {});
+        if done.shown > 0 {
+            self.asked.store(self.trying.load(Relaxed), Release);
+        }
+        Scanned { looked_at: done.shown, stop: true, ..Scanned::default() }
+    }
+}
+
+/// 500 rounds; 10,000 with `TENALLOC_SOAK=1`. Each round ends only when all four are done: T1 when the chunk of the page
+/// that T3 has is gone, T3 when T4 has read, T4 when it has seen the state of the very groups that T2 is removing. T4
+/// begins when T1 is waiting.
 #[test]
 fn four_threads_a_pipe_and_a_pinned_page() {
     let rounds = if std::env::var_os("TENALLOC_SOAK").is_some() { 10_000 } else { 500 };
+    let start = std::time::Instant::now();
     let ctl = Controller::new(Config::new()).unwrap();
     let cache = ctl.cache(&CacheConfig::new("core", 200)).unwrap();
     let lru = ListLru::new(&ctl, 0).unwrap();
+    let owner: &'static Owner = Box::leak(Box::new(Owner { trying: 0.into(), asked: 0.into() }));
+    lru.set_shrinker(owner);
     let parent = ctl.root().create("system").unwrap();
     let (mut reader, mut writer) = std::io::pipe().unwrap();
     // SAFETY: a pipe of ours.
     let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
     assert!((0..CORE as i32).contains(&size), "the pipe holds {size} bytes");
-    // The last round in which T3 had the page, and the last in which it was free again.
-    let (pinned, freed) = (AtomicU64::new(0), AtomicU64::new(0));
+    // The last round in which T3 had the page, and the last in which it was free again; where the page is.
+    let (pinned, freed, page) = (AtomicU64::new(0), AtomicU64::new(0), AtomicUsize::new(0));
     let meet = Barrier::new(4);
     let places = Places([const { AtomicUsize::new(0) }; 4]);
     let over = AtomicBool::new(false);
@@ -144,11 +187,13 @@ fn four_threads_a_pipe_and_a_pinned_page() {
             std::thread::yield_now();
         }
     };
-    std::thread::scope(|s| {
-        let places = &places;
+    let chunks = std::thread::scope(|s| {
+        let (ctl, cache, lru, parent) = (&ctl, &cache, &lru, &parent);
+        let (places, meet, over) = (&places, &meet, &over);
+        let (pinned, freed, page) = (&pinned, &freed, &page);
         s.spawn(move || watch(&beats, places));
-        // Load: groups beside, and their objects.
-        let load = s.spawn(|| {
+        // Load: groups beside, and their objects, in the chunk that goes and in others.
+        let load = s.spawn(move || {
             for i in 0u64.. {
                 if over.load(Relaxed) {
                     break;
@@ -156,63 +201,97 @@ fn four_threads_a_pipe_and_a_pinned_page() {
                 let g = ctl.root().create(&format!("load{i}")).unwrap();
                 let objects: Vec<_> = (0..50).map(|_| cache.alloc(&g).unwrap()).collect();
                 g.remove().unwrap();
-                objects.into_iter().for_each(|o| free(&ctl, o));
+                objects.into_iter().for_each(|o| free(ctl, o));
             }
         });
-        let t1 = s.spawn(|| {
+        let t1 = s.spawn(move || {
+            let mut chunks = 0u64;
             for round in 1..=rounds {
                 places.at(0, "waiting for the next round");
                 meet.wait();
-                wait_for(&pinned, round);
-                loop {
-                    places.at(0, "in trim");
-                    ctl.trim();
-                    places.at(0, "waiting for the pinned page");
-                    if freed.load(Acquire) >= round {
-                        break;
-                    }
+                places.at(0, "waiting for the others of this round");
+                wait_for(pinned, round);
+                let address = page.load(Acquire);
+                let chunk = Range::Chunk(address);
+                if round % HURRIED == 0 {
+                    places.at(0, "in offline without time");
+                    let mut told = false;
+                    let hurried = ctl.offline(chunk, Duration::ZERO, &mut |pin| {
+                        if pin.address == address {
+                            let name = pin.owner.expect("somebody owns it").name().to_owned();
+                            assert!(["crashing", "system"].contains(&name.as_str()), "{name}");
+                            assert_eq!((pin.bytes, pin.cache.unwrap().name()), (200, "core"));
+                            told = true;
+                        }
+                    });
+                    assert_eq!(hurried, Err(OfflineError::TimedOut { pinned: 1 }));
+                    assert!(told, "what holds the chunk is among the pins");
                 }
+                places.at(0, "in offline");
+                if round % CANCELLED == 0 {
+                    owner.trying.store(state(round, true), Relaxed);
+                    let cancelled = ctl.offline(chunk, LONG, &mut |_| {});
+                    assert_eq!(cancelled, Err(OfflineError::Cancelled));
+                }
+                owner.trying.store(state(round, false), Relaxed);
+                assert_eq!(ctl.offline(chunk, LONG, &mut |_| {}), Ok(2 << 20));
+                assert!(freed.load(Acquire) >= round, "the chunk went before its page was free");
+                chunks += 1;
             }
+            chunks
         });
-        let t2 = s.spawn(|| {
+        let t2 = s.spawn(move || {
             for round in 1..=rounds {
                 places.at(1, "in create");
                 let crashing = parent.create("crashing").unwrap();
                 let others: Vec<_> = (0..4).map(|i| parent.create(&format!("other{i}")).unwrap()).collect();
                 places.at(1, "waiting for the next round");
                 meet.wait();
-                wait_for(&pinned, round);
+                places.at(1, "waiting for the others of this round");
+                wait_for(pinned, round);
+                if round % CANCELLED == 0 {
+                    // Once: it is under way, and must not miss it.
+                    wait_for(&owner.asked, state(round, true));
+                    ctl.cancel_offline();
+                }
+                if round % 2 == 0 {
+                    wait_for(&owner.asked, state(round, false));
+                }
                 places.at(1, "in remove");
                 others.iter().for_each(|g| g.remove().unwrap());
                 crashing.remove().unwrap();
             }
         });
-        let t3 = s.spawn(|| {
+        let t3 = s.spawn(move || {
             let core = [0xc0; CORE];
             for round in 1..=rounds {
                 places.at(2, "waiting for the next round");
                 meet.wait();
                 places.at(2, "in alloc");
                 let crashing = parent.lookup("crashing").unwrap();
-                let object = cache.alloc_lru(&crashing, &lru).unwrap();
+                let object: NonNull<u8> = cache.alloc_lru(&crashing, lru).unwrap();
                 // SAFETY: live, with an item at its start.
                 assert!(unsafe { lru.add(object) });
+                page.store(object.as_ptr() as usize, Release);
                 pinned.store(round, Release);
                 places.at(2, "in write to the pipe");
                 writer.write_all(&core).unwrap();
                 places.at(2, "in free");
                 // SAFETY: as above.
                 assert!(unsafe { lru.del(object) });
-                free(&ctl, object);
+                // T1 may be done as soon as it is free.
                 freed.store(round, Release);
+                free(ctl, object);
             }
         });
-        let t4 = s.spawn(|| {
+        let t4 = s.spawn(move || {
             let mut core = [0; CORE];
             for round in 1..=rounds {
                 places.at(3, "waiting for the next round");
                 meet.wait();
-                wait_for(&pinned, round);
+                places.at(3, "waiting for the others of this round");
+                wait_for(pinned, round);
+                wait_for(&owner.asked, state(round, false));
                 places.at(3, "reading the group's state");
                 for i in 0..4 {
                     if let Ok(g) = parent.lookup(&format!("other{i}")) {
@@ -222,7 +301,8 @@ fn four_threads_a_pipe_and_a_pinned_page() {
                 }
                 // Removed or not, the object is charged to the parent's subtree until it is freed.
                 assert_eq!(parent.exact(), cache.charge());
-                assert!(ctl.stat().objects >= 1);
+                // Objects of caches in use are told at about one moment, groups at one.
+                assert!(ctl.stat().groups >= 1);
                 assert!(parent.children().count() <= 5);
                 assert_eq!(freed.load(Acquire), round - 1, "T3 waits for us");
                 places.at(3, "in read from the pipe");
@@ -230,14 +310,17 @@ fn four_threads_a_pipe_and_a_pinned_page() {
                 assert!(core.iter().all(|b| *b == 0xc0));
                 beat.send(round).unwrap();
             }
+            beat
         });
-        for t in [t1, t2, t3, t4] {
-            t.join().unwrap();
-        }
-        beat.send(DONE).unwrap();
+        let chunks = t1.join().unwrap();
+        t2.join().unwrap();
+        t3.join().unwrap();
+        t4.join().unwrap().send(DONE).unwrap();
         over.store(true, Relaxed);
         load.join().unwrap();
+        chunks
     });
+    println!("{chunks} chunks went in {rounds} rounds, {:?}", start.elapsed());
     ctl.trim();
     let stat = ctl.stat();
     assert_eq!((ctl.root().exact(), stat.orphans, stat.objects, stat.groups), (0, 0, 0, 1));

@@ -163,6 +163,23 @@ fn nodes_are_kept() {
     assert!(n > 100, "the other nodes' chunks were used: {n}");
 }
 
+/// A cache that is destroyed while it is shown hides none of the others: who empties memory must reach them all.
+#[test]
+fn a_walk_over_caches_outlives_the_cache_it_is_at() {
+    let (_, ctl) = machine(1, 1);
+    let make = |name: &str| ctl.cache(&CacheConfig::new(name, 64)).unwrap();
+    let _keep = [make("a"), make("b"), make("c"), make("d")];
+    let mut seen = Vec::new();
+    for cache in ctl.caches() {
+        seen.push(cache.name().to_owned());
+        if ["d", "b"].contains(&cache.name()) {
+            make("newer");
+            cache.destroy().unwrap();
+        }
+    }
+    assert_eq!(seen, ["d", "c", "b", "a"]);
+}
+
 /// DESIGN, the way of an object: a failed step undoes all before it. Every request for memory fails once.
 #[test]
 fn faults_at_every_page_leave_nothing_behind() {

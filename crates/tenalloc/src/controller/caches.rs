@@ -4,12 +4,14 @@ use super::{Controller, Inner};
 use crate::error::{Error, Result};
 use crate::slab::cache::Record;
 use crate::slab::{Cache, CacheConfig};
-use core::ptr::{NonNull, null_mut};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// The newest of the list of caches; the records link the rest.
 pub(super) struct CacheList {
     pub(super) first: *mut Record,
+    /// Caches ever made: each has its number, and the list falls.
+    pub(super) made: u64,
 }
 
 // SAFETY: the records belong to the controller; the list is reached through its lock.
@@ -28,8 +30,10 @@ impl Inner {
             return Ok(record);
         }
         let record = Record::create(self, c)?;
-        // SAFETY: the list's lock is held, and listed records are in place.
+        list.made += 1;
+        // SAFETY: the list's lock is held, and listed records are in place; this one is nobody else's yet.
         unsafe {
+            (*record.as_ptr()).number = list.made;
             *record.as_ref().next.get() = list.first;
             if !list.first.is_null() {
                 *(*list.first).prev.get() = record.as_ptr();
@@ -69,7 +73,15 @@ impl Inner {
         let list = self.caches.lock();
         let next = match last {
             None => list.first,
-            Some(record) if record.is_destroyed() => null_mut(),
+            Some(record) if record.is_destroyed() => {
+                let mut at = list.first;
+                // SAFETY: the list's lock is held, and listed records are in place.
+                while unsafe { at.as_ref() }.is_some_and(|r| r.number > record.number) {
+                    // SAFETY: as above.
+                    at = unsafe { *(*at).next.get() };
+                }
+                at
+            }
             // SAFETY: the list's lock is held, and the record is still on it.
             Some(record) => unsafe { *record.next.get() },
         };

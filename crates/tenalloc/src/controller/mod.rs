@@ -92,7 +92,7 @@ impl Controller {
                 owners: Owners::new(),
                 root: AtomicPtr::new(null_mut()),
                 areas,
-                caches: Lock::new(Rank::Caches, CacheList { first: null_mut() }),
+                caches: Lock::new(Rank::Caches, CacheList { first: null_mut(), made: 0 }),
                 classes: Classes::new(),
                 indexes: Lock::new(Rank::Indexes, Indexes),
                 reclaimers: Reclaimers::new(),
@@ -166,7 +166,8 @@ impl Controller {
         Ok(Cache::from_record(self, record))
     }
 
-    /// Every cache, those of the size classes too, newest first. A cache destroyed during the walk ends it early.
+    /// Every cache, those of the size classes too, newest first. Caches made or destroyed during the walk do not disturb
+    /// it.
     pub fn caches(&self) -> impl Iterator<Item = Cache> + '_ {
         let mut last: Option<Cache> = None;
         core::iter::from_fn(move || {

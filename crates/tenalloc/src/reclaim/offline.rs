@@ -139,10 +139,10 @@ impl Controller {
         self.inner().chunks.departures().bump();
     }
 
-    /// Puts a node back into use.
+    /// Puts a node back into use. Should it be under way out of use just now, its old chunks still go.
     pub fn online_node(&self, node: u8) {
         if node < self.inner().topology.nodes() {
-            self.inner().chunks.set_offline(Range::Node(node), false);
+            self.inner().chunks.allow(node);
         }
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct Record {
     sheaves: NonNull<UnsafeCell<Option<Sheaf>>>,
     /// Places found overwritten.
     pub(crate) corrupted: AtomicU64,
+    /// Where it stands in the list of caches, newest first; set by the list.
+    pub(crate) number: u64,
     /// Links of the list of caches, guarded by its lock.
     pub(crate) next: UnsafeCell<*mut Record>,
     pub(crate) prev: UnsafeCell<*mut Record>,
@@ -127,6 +129,7 @@ impl Record {
                 nodes: node_array,
                 sheaves: sheaves.cast(),
                 corrupted: AtomicU64::new(0),
+                number: 0,
                 next: UnsafeCell::new(null_mut()),
                 prev: UnsafeCell::new(null_mut()),
             });

@@ -327,7 +327,12 @@ impl Inner {
         let pages = u32::try_from(size.div_ceil(PAGE)).map_err(|_| Error::BadSize { size })? as usize;
         let bytes = (pages * PAGE) as u64;
         let (mut cpu, owner) = self.pay(owner, bytes + u64::from(OWNER_BYTES))?;
-        let Some(slab) = self.chunks.alloc(pages, align.max(PAGE), cpu.node, Kind::Large) else {
+        // As for slabs: here if possible, else elsewhere.
+        let others = (0..self.topology.nodes()).filter(|n| *n != cpu.node);
+        let slab = core::iter::once(cpu.node)
+            .chain(others)
+            .find_map(|node| self.chunks.alloc(pages, align.max(PAGE), node, Kind::Large));
+        let Some(slab) = slab else {
             self.pay_back(&mut cpu, owner, bytes + u64::from(OWNER_BYTES));
             self.see_to(cpu, true);
             return Err(Error::NoMemory { bytes: pages * PAGE });

@@ -1,139 +1,19 @@
 //! The world of one life, and the plain model that it is compared with.
 
-use crate::common::{Random, free};
+use crate::common::Random;
+use crate::object::{MOVABLE, Move, OFFSET, Object, Reclaim, id_of};
+use crate::shelf::Shelf;
 use crate::worker::Worker;
 use std::collections::BTreeMap;
-use std::ptr::NonNull;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
+use std::sync::atomic::Ordering::*;
 use tenalloc::page::Simulated;
-use tenalloc::{
-    Cache, CacheConfig, Config, Controller, Group, ListLru, LruItem, LruStatus, Owner, Scanned, Shrinker,
-    Topology,
-};
+use tenalloc::{Cache, CacheConfig, Config, Controller, Group, ListLru, LruStatus, Owner, Topology};
 
 pub(crate) const CPUS: u16 = 4;
 pub(crate) const NODES: u8 = 2;
 /// Families of lists, each with a cache of its own.
 pub(crate) const FAMILIES: usize = 2;
-/// Where an item lies; an object's number is in front of it.
-const OFFSET: usize = 8;
-/// Objects that can be live at once.
-const OBJECTS: usize = 1 << 15;
-
-/// What the table says of an object.
-const NONE: u8 = 0;
-/// Anybody may pin it.
-const LIVE: u8 = 1;
-/// Somebody is at it.
-const PINNED: u8 = 2;
-/// Reclaim or a walk freed it.
-const GONE: u8 = 3;
-
-struct Entry {
-    state: AtomicU8,
-    listed: AtomicBool,
-}
-
-static TABLE: [Entry; OBJECTS] =
-    [const { Entry { state: AtomicU8::new(NONE), listed: AtomicBool::new(false) } }; OBJECTS];
-
-/// An object of the model.
-pub(crate) struct Object {
-    pub(crate) at: NonNull<u8>,
-    /// Its number in the table.
-    pub(crate) id: u32,
-    /// The group that it was allocated in.
-    pub(crate) group: usize,
-    pub(crate) charge: u64,
-    /// The family whose lists it may be on.
-    pub(crate) family: Option<usize>,
-}
-
-// SAFETY: an object may be used on any thread.
-unsafe impl Send for Object {}
-
-impl Object {
-    /// A number for a new object, pinned. `None`: the table is full.
-    pub(crate) fn number(free: &mut Vec<u32>) -> Option<u32> {
-        let id = free.pop()?;
-        TABLE[id as usize].listed.store(false, Relaxed);
-        TABLE[id as usize].state.store(PINNED, Relaxed);
-        Some(id)
-    }
-
-    /// The numbers of a worker: every second one.
-    pub(crate) fn numbers(worker: usize) -> Vec<u32> {
-        (0..OBJECTS as u32).skip(worker).step_by(2).collect()
-    }
-
-    /// From now on the object is the caller's alone. False: it was freed.
-    pub(crate) fn pin(&self) -> bool {
-        loop {
-            match TABLE[self.id as usize].state.compare_exchange(LIVE, PINNED, Acquire, Relaxed) {
-                Ok(_) => return true,
-                Err(GONE) => return false,
-                Err(_) => std::thread::yield_now(), // a walk that looks at it
-            }
-        }
-    }
-
-    pub(crate) fn unpin(&self) {
-        TABLE[self.id as usize].state.store(LIVE, Release);
-    }
-
-    /// Gives the number back, of an object that is freed.
-    pub(crate) fn forget(self, free: &mut Vec<u32>) {
-        TABLE[self.id as usize].state.store(NONE, Relaxed);
-        free.push(self.id);
-    }
-
-    pub(crate) fn listed(&self) -> &AtomicBool {
-        &TABLE[self.id as usize].listed
-    }
-
-    pub(crate) fn is_gone(&self) -> bool {
-        TABLE[self.id as usize].state.load(Acquire) == GONE
-    }
-
-    /// Writes the number where a walk finds it.
-    pub(crate) fn sign(&self) {
-        // SAFETY: live, pinned, at least 8 bytes.
-        unsafe { self.at.cast::<u32>().write(self.id) };
-    }
-
-    pub(crate) fn item(&self) -> &LruItem {
-        // SAFETY: objects of a family hold an item there.
-        unsafe { self.at.add(OFFSET).cast().as_ref() }
-    }
-}
-
-fn id_of(at: NonNull<u8>) -> usize {
-    // SAFETY: listed objects are signed.
-    unsafe { at.cast::<u32>().read() as usize }
-}
-
-/// In a walk: takes the object unless somebody has it pinned.
-pub(crate) fn claim(at: NonNull<u8>) -> LruStatus {
-    let entry = &TABLE[id_of(at)];
-    if entry.state.compare_exchange(LIVE, GONE, Acquire, Relaxed).is_err() {
-        return LruStatus::Skip;
-    }
-    entry.listed.store(false, Relaxed);
-    LruStatus::Removed
-}
-
-/// Frees what a walk claimed.
-struct Reclaim;
-
-impl Shrinker for Reclaim {
-    fn scan(&self, lru: &ListLru, group: &Group, node: u8, number: u64) -> Scanned {
-        let mut budget = number;
-        let done = lru.walk(group, node, &mut budget, claim, |o| free(group.controller(), o));
-        Scanned { looked_at: done.shown, freed: done.removed, ..Scanned::default() }
-    }
-}
-
 /// A group of the model.
 pub(crate) struct Place {
     pub(crate) group: Group,
@@ -158,20 +38,27 @@ pub(crate) struct World {
     pub(crate) places: Mutex<Vec<Place>>,
     /// Objects on their way to the other thread, pinned.
     pub(crate) mail: [Mutex<Vec<Object>>; 2],
+    /// Caches that come and go.
+    pub(crate) extras: Mutex<Vec<Cache>>,
+    pub(crate) shelf: &'static Shelf,
 }
 
 impl World {
     pub(crate) fn new(seed: u64) -> Self {
         let source: &'static Simulated = Box::leak(Box::default());
         let mut random = Random(seed);
+        let shelf: &'static Shelf = Box::leak(Box::default());
         let config = Config::new()
             .source(source)
+            .sleep(false) // a nap of up to 2 s is tested in tests/reclaim.rs
+            .out_of_memory(shelf)
             .topology(Topology::simulated(NODES, CPUS))
             .hardened(random.below(2) == 0)
             .exact_charges(random.below(4) == 0);
         let ctl = Controller::new(config).unwrap();
         let cache = |name: &str, size| ctl.cache(&CacheConfig::new(name, size)).unwrap();
-        let caches = vec![cache("a", 16), cache("b", 100), cache("c", 1500)];
+        let movable = ctl.cache(&CacheConfig::new("movable", MOVABLE).migrate(&Move)).unwrap();
+        let caches = vec![cache("a", 16), cache("b", 100), cache("c", 1500), movable];
         let pools = (0..FAMILIES)
             .map(|i| {
                 let lru = ListLru::new(&ctl, OFFSET).unwrap();
@@ -180,8 +67,8 @@ impl World {
             })
             .collect();
         let root = Place { group: ctl.root(), parent: 0, removed: false, allowed: u64::MAX };
-        let mail = Default::default();
-        Self { source, ctl, caches, pools, places: Mutex::new(vec![root]), mail }
+        let (mail, extras) = Default::default();
+        Self { source, ctl, caches, pools, places: Mutex::new(vec![root]), mail, extras, shelf }
     }
 
     /// Nothing is in flight: compares everything.
@@ -190,6 +77,9 @@ impl World {
         for (w, mail) in workers.iter_mut().zip(&self.mail) {
             w.collect(&mut mail.lock().unwrap(), self);
         }
+        // What one task does may wake another's.
+        while workers.iter_mut().any(|w| w.poll_woken(self)) {}
+        workers.iter().for_each(|w| w.check_tasks(self));
         let places = self.places.lock().unwrap();
         let home = |mut at: usize| {
             while places[at].removed {
@@ -208,13 +98,17 @@ impl World {
                 if let Some(family) = o.family.filter(|_| o.listed().load(Relaxed)) {
                     lists.entry((family, home(o.group))).or_default().push(o.id);
                 }
-                let owner = self.ctl.group_of_object(o.at).unwrap().unwrap();
+                let owner = self.ctl.group_of_object(o.at()).unwrap().unwrap();
                 assert_eq!(owner, places[home(o.group)].group);
+                assert!(o.is_intact(), "object {} was overwritten", o.id);
             }
             for a in &w.accounts {
                 sums[home(a.group)] += a.bytes;
                 assert_eq!(a.owner.group(), places[home(a.group)].group);
             }
+        }
+        for good in self.shelf.0.lock().unwrap().iter() {
+            sums[home(good.group)] += good.bytes;
         }
         for at in (1..places.len()).rev().filter(|at| !places[*at].removed) {
             let parent = places[at].parent;
@@ -251,12 +145,16 @@ impl World {
         assert_eq!((stat.objects, stat.groups, stat.corrupted), (objects, living().count() as u64 - 1, 0));
         assert_eq!(stat.stock_bytes, self.ctl.root().current() - self.ctl.root().exact());
         assert!(stat.stock_bytes <= stat.stock_bound_bytes);
+        self.ctl.orphans(&mut |o| assert!(!o.payer.is_removed() && o.objects > 0, "{o:?}"));
     }
 
     /// Takes everything away in the order that a program ends in: objects, groups, caches, pages.
     pub(crate) fn end(self, workers: [Worker; 2]) {
         for w in workers {
             w.end(&self);
+        }
+        for good in self.shelf.0.lock().unwrap().drain(..) {
+            good.owner.uncharge(good.bytes);
         }
         assert_eq!(self.ctl.root().exact(), 0);
         let places = self.places.into_inner().unwrap();
@@ -268,8 +166,8 @@ impl World {
         let stat = self.ctl.stat();
         assert_eq!((stat.groups, stat.removed_held, stat.orphans), (0, 0, 0));
         assert_eq!((stat.slab_bytes, stat.owner_vector_bytes, stat.large_bytes), (0, 0, 0));
-        assert_eq!(self.ctl.root().current(), 0);
-        for cache in self.caches {
+        assert_eq!((self.ctl.root().current(), stat.raw_bytes), (0, 0));
+        for cache in self.caches.into_iter().chain(self.extras.into_inner().unwrap()) {
             cache.destroy().unwrap();
         }
         for (cache, lru) in self.pools {

@@ -1,12 +1,14 @@
 //! One of the two threads: what it may do in a step, and what it has.
 
 use crate::common::{Random, free};
-use crate::model::{Account, CPUS, FAMILIES, NODES, Object, Place, World, claim};
+use crate::model::{Account, CPUS, FAMILIES, NODES, Place, World};
+use crate::object::{Object, claim};
+use crate::tasks::Task;
 use std::sync::atomic::Ordering::Relaxed;
-use tenalloc::{Error, Group, LruStatus, OWNER_BYTES};
+use tenalloc::{Error, Group, LruStatus, OWNER_BYTES, Registration};
 
 /// What is counted, to be sure that it happens.
-pub(crate) const KINDS: usize = 12;
+pub(crate) const KINDS: usize = 20;
 pub(crate) const NAMES: [&str; KINDS] = [
     "groups made",
     "groups removed",
@@ -20,26 +22,39 @@ pub(crate) const NAMES: [&str; KINDS] = [
     "allocations refused by a limit",
     "allocations refused for want of memory",
     "allocations refused by a removed or frozen group",
+    "chunks and nodes taken out of use",
+    "those given up, with pins told",
+    "those cancelled",
+    "caches destroyed",
+    "polls that wait",
+    "tasks done",
+    "charges past all limits",
+    "allocations refused by a cache that goes",
 ];
 
-/// The kind that few lives see.
-pub(crate) const RARE: usize = 2;
+/// Kinds that few lives see.
+pub(crate) const RARE: [usize; 2] = [2, 19];
 
 pub(crate) struct Worker {
-    me: usize,
-    random: Random,
+    pub(crate) me: usize,
+    pub(crate) random: Random,
     pub(crate) objects: Vec<Object>,
     pub(crate) accounts: Vec<Account>,
-    numbers: Vec<u32>,
+    pub(crate) numbers: Vec<u32>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) registered: Vec<Registration>,
+    /// Addresses of whole pages.
+    pub(crate) raw: Vec<usize>,
     pub(crate) done: [u64; KINDS],
 }
 
 /// Errors that random life may bring.
-fn count(done: &mut [u64; KINDS], error: Error) {
+pub(crate) fn count(done: &mut [u64; KINDS], error: Error) {
     let kind = match error {
         Error::Limit(_) => 9,
         Error::NoMemory { .. } | Error::Full { .. } => 10,
         Error::GroupRemoved | Error::Frozen => 11,
+        Error::CacheDestroyed => 19,
         e => panic!("{e}"),
     };
     done[kind] += 1;
@@ -49,11 +64,12 @@ impl Worker {
     pub(crate) fn new(me: usize, seed: u64) -> Self {
         let random = Random(seed.wrapping_mul(2).wrapping_add(me as u64));
         let (objects, accounts, numbers) = (Vec::new(), Vec::new(), Object::numbers(me));
-        Self { me, random, objects, accounts, numbers, done: [0; KINDS] }
+        let (tasks, registered, raw) = Default::default();
+        Self { me, random, objects, accounts, numbers, tasks, registered, raw, done: [0; KINDS] }
     }
 
     /// A living group, as far as is known; mostly one of the newest, so that both threads are at the same one.
-    fn pick(&mut self, world: &World) -> (usize, Group) {
+    pub(crate) fn pick(&mut self, world: &World) -> (usize, Group) {
         let places = world.places.lock().unwrap();
         loop {
             let newest = if self.random.below(4) > 0 { places.len().min(4) } else { places.len() };
@@ -71,30 +87,40 @@ impl Worker {
         match self.random.below(1000) {
             0..40 => self.create(world),
             40..75 => self.remove(world),
-            75..280 => self.allocate(world),
-            280..400 => self.allocate_listed(world),
-            400..560 => self.toggle(world),
-            560..760 => self.free_one(world),
-            760..830 => self.send(world),
-            830..860 => self.receive(world),
-            860..880 => self.walk(world),
-            880..905 => self.limit(world),
-            905..920 => {
+            75..250 => self.allocate(world),
+            250..360 => self.allocate_listed(world),
+            360..510 => self.toggle(world),
+            510..700 => self.free_one(world),
+            700..760 => self.send(world),
+            760..790 => self.receive(world),
+            790..810 => self.walk(world),
+            810..835 => self.limit(world),
+            835..850 => {
                 let bytes = self.random.below(20_000) as u64;
                 let (_, g) = self.pick(world);
                 if let Ok(got) = g.reclaim(bytes) {
                     assert!(got.bytes >= bytes);
                 }
             }
-            920..925 => drop(world.ctl.trim()),
-            925..975 => self.account(world),
-            975..980 => world.source.fail_after(self.random.below(40) as u32),
-            980..983 => self.freeze(world),
+            850..855 => drop(world.ctl.trim()),
+            855..895 => self.account(world),
+            895..899 => self.force(world),
+            899..904 => world.source.fail_after(self.random.below(40) as u32),
+            904..905 => self.starve(world),
+            905..908 => self.freeze(world),
+            908..916 => self.offline(world),
+            916..918 => world.ctl.cancel_offline(),
+            918..926 => self.extra(world),
+            926..936 => self.allocate_extra(world),
+            936..950 => self.shelve(world),
+            950..970 => self.task(world),
+            970..976 => self.pages(world),
+            976..980 => self.high(world),
             _ => self.read(world),
         }
     }
 
-    fn create(&mut self, world: &World) {
+    pub(crate) fn create(&mut self, world: &World) {
         if world.places.lock().unwrap().iter().filter(|p| !p.removed).count() > 50 {
             return;
         }
@@ -129,9 +155,8 @@ impl Worker {
         }
     }
 
-    fn allocate(&mut self, world: &World) {
+    pub(crate) fn allocate(&mut self, world: &World) {
         let (group, g) = self.pick(world);
-        let Some(id) = Object::number(&mut self.numbers) else { return };
         let which = self.random.below(world.caches.len() + 1);
         let made = match world.caches.get(which) {
             Some(cache) if self.random.below(4) > 0 => cache.alloc(&g).map(|o| (o, cache.charge())),
@@ -139,7 +164,7 @@ impl Worker {
                 cache.alloc_on(&g, self.random.below(NODES.into()) as u8).map(|o| (o, cache.charge()))
             }
             None => {
-                let bits = self.random.below(16);
+                let bits = if self.random.below(200) == 0 { 21 } else { self.random.below(16) };
                 let size = 8 + self.random.below(1 << bits);
                 world.ctl.malloc(&g, size, 8).map(|o| {
                     let usable = world.ctl.usable_size(o).unwrap();
@@ -147,38 +172,18 @@ impl Worker {
                 })
             }
         };
-        match made {
-            Ok((at, charge)) => self.keep(Object { at, id, group, charge, family: None }),
-            Err(e) => self.refused(id, e),
-        }
+        self.keep(world, group, None, made);
     }
 
-    fn allocate_listed(&mut self, world: &World) {
+    pub(crate) fn allocate_listed(&mut self, world: &World) {
         let (group, g) = self.pick(world);
-        let Some(id) = Object::number(&mut self.numbers) else { return };
         let family = self.random.below(FAMILIES);
         let (cache, lru) = &world.pools[family];
-        match cache.alloc_lru(&g, lru) {
-            Ok(at) => {
-                self.keep(Object { at, id, group, charge: cache.charge(), family: Some(family) });
-                if self.random.below(4) > 0 {
-                    self.toggle_at(world, self.objects.len() - 1);
-                }
-            }
-            Err(e) => self.refused(id, e),
+        let before = self.objects.len();
+        self.keep(world, group, Some(family), cache.alloc_lru(&g, lru).map(|at| (at, cache.charge())));
+        if self.objects.len() > before && self.random.below(4) > 0 {
+            self.toggle_at(world, before);
         }
-    }
-
-    fn keep(&mut self, object: Object) {
-        object.sign();
-        object.unpin();
-        self.objects.push(object);
-        self.done[3] += 1;
-    }
-
-    fn refused(&mut self, id: u32, e: Error) {
-        self.numbers.push(id);
-        count(&mut self.done, e);
     }
 
     fn toggle(&mut self, world: &World) {
@@ -201,7 +206,7 @@ impl Worker {
         let listed = o.listed().load(Relaxed);
         // SAFETY: live and pinned: nobody else adds, deletes or frees it.
         let (added, deleted) =
-            unsafe { if listed { (0, u64::from(lru.del(o.at))) } else { (u64::from(lru.add(o.at)), 0) } };
+            unsafe { if listed { (0, u64::from(lru.del(o.at()))) } else { (u64::from(lru.add(o.at())), 0) } };
         assert_eq!(added + deleted, 1, "it was on a list: {listed}");
         if self.random.below(3) == 0 {
             o.item().reference();
@@ -216,14 +221,15 @@ impl Worker {
     fn free_pinned(&mut self, o: Object, world: &World) {
         if let Some(family) = o.family {
             // SAFETY: live and pinned.
-            let deleted = unsafe { world.pools[family].1.del(o.at) };
+            let deleted = unsafe { world.pools[family].1.del(o.at()) };
             assert_eq!(deleted, o.listed().load(Relaxed));
         }
-        free(&world.ctl, o.at);
+        assert!(o.is_intact(), "object {} was overwritten", o.id);
+        free(&world.ctl, o.at());
         o.forget(&mut self.numbers);
     }
 
-    fn free_one(&mut self, world: &World) {
+    pub(crate) fn free_one(&mut self, world: &World) {
         if self.objects.is_empty() {
             return;
         }
@@ -346,6 +352,10 @@ impl Worker {
         }
         let _ = (g.events(), g.events_local());
         if self.random.below(10) == 0 {
+            world.ctl.orphans(&mut |o| assert!(o.objects > 0));
+            if let Ok(reader) = g.peak_reader() {
+                reader.reset();
+            }
             let stat = world.ctl.stat();
             assert!(stat.stock_bytes <= stat.stock_bound_bytes && stat.corrupted == 0);
         }
@@ -377,5 +387,6 @@ impl Worker {
         for a in self.accounts.drain(..) {
             a.owner.uncharge(a.bytes);
         }
+        self.end_rest(world);
     }
 }

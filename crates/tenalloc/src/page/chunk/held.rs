@@ -3,7 +3,7 @@
 //! Apart from the chunks' daily work because it is the only part that keeps a chunk in place without having a run of
 //! it. What is done with a chunk meanwhile is in `crate::reclaim`.
 
-use super::{Chunks, Header, PAGES, RESERVED, chunk_of, rebin, unlink};
+use super::{Chunks, Header, PAGES, RESERVED, State, chunk_of, rebin, unlink};
 use crate::slab::Slab;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::*;
@@ -32,6 +32,9 @@ impl Chunks {
     /// some are being emptied already.
     pub(crate) fn set_offline(&self, range: Range, on: bool) -> bool {
         let mut s = self.state.lock();
+        if on && has_offline(&s, range) {
+            return false;
+        }
         let mut any = matches!(range, Range::Node(_));
         if let Range::Node(node) = range {
             let bit = 1 << node;
@@ -66,6 +69,11 @@ impl Chunks {
             at = h.all_next;
         }
         any
+    }
+
+    /// Allows chunks on `node` again. Those that are being emptied stay with who does so.
+    pub(crate) fn allow(&self, node: u8) {
+        self.state.lock().offline_nodes &= !(1 << node);
     }
 
     /// Says of the runs in `range` alone whether their objects may be handed out. Their chunks stay as they are.
@@ -163,6 +171,20 @@ impl Chunks {
     }
 }
 
+/// Whether a chunk in `range` is being emptied.
+fn has_offline(s: &State, range: Range) -> bool {
+    let mut at = s.all;
+    while !at.is_null() {
+        // SAFETY: listed chunks are mapped; the lock is held.
+        let h = unsafe { &*at };
+        if h.offline && range.has(at) {
+            return true;
+        }
+        at = h.all_next;
+    }
+    false
+}
+
 /// A chunk that is being emptied, or looked at: it stays mapped, and descriptors are not used again meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Held {
@@ -196,8 +218,11 @@ impl Held {
         }
         // SAFETY: the chunk stays mapped while it is being emptied.
         let map = unsafe { &(*self.header).map };
-        let page = (from..PAGES).find(|page| map[*page].load(Acquire) != 0)?;
-        let index = map[page].load(Acquire);
+        // Read once: the run may go meanwhile, and those behind it are still to be shown.
+        let (page, index) = (from..PAGES).find_map(|page| match map[page].load(Acquire) {
+            0 => None,
+            index => Some((page, index)),
+        })?;
         let end = (page..PAGES).find(|p| map[*p].load(Acquire) != index).unwrap_or(PAGES);
         Some((NonNull::new(Header::desc(self.header, index.checked_sub(1)?))?, end))
     }

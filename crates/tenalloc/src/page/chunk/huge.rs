@@ -20,6 +20,13 @@ impl Chunks {
             return None;
         }
         let mut s = self.state.lock();
+        if s.offline_nodes >> node & 1 == 1 {
+            self.registry.remove(at as usize);
+            drop(s);
+            // SAFETY: the mapping just made, of which nobody knows.
+            unsafe { self.source.unmap(start, want) };
+            return None;
+        }
         // SAFETY: `at` lies in the lead of the new zeroed mapping (it is its start, or a chunk before the
         // object), and the header with one descriptor fits into a page.
         let h = unsafe { &mut *at };

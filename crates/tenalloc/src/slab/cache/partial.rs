@@ -14,6 +14,8 @@ const FULLNESS: usize = 4;
 const EMPTY: u8 = FULLNESS as u8;
 /// A slab without free objects is in no list.
 const NOWHERE: u8 = u8::MAX;
+/// It was given back: its descriptor may still be found in a chunk that is held, but is nobody's slab.
+const GONE: u8 = u8::MAX - 1;
 
 /// A cache's slabs on one node.
 pub(crate) struct Node {
@@ -144,6 +146,8 @@ impl Record {
 
     fn drop_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: *mut Slab) {
         unlist(n, slab);
+        // SAFETY: a slab of ours until the chunk has it; the lock is held.
+        unsafe { (*slab).list = GONE };
         n.slabs -= 1;
         inner.slab_bytes.fetch_sub(self.slab_bytes(), Relaxed);
         // SAFETY: an empty slab, in no list, with no vector.
@@ -171,9 +175,9 @@ impl Record {
     /// Whether a run of a chunk that is held is a slab of this cache. The lock of its node is held.
     fn owns(&self, slab: NonNull<Slab>) -> bool {
         // SAFETY: descriptors of such a chunk are not used again; while the lock is held a slab of
-        // this cache stays one.
+        // this cache stays one. It may have gone between the look at the chunk and the lock.
         let s = unsafe { slab.as_ref() };
-        s.kind == Kind::Slab && core::ptr::eq(s.cache, self)
+        s.kind == Kind::Slab && core::ptr::eq(s.cache, self) && s.list != GONE
     }
 
     /// Runs `look` on a slab of this cache in a chunk that is held, with the lock of its node; 0 if it is none.

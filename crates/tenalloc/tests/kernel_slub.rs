@@ -3,15 +3,15 @@
 //!
 //! | number | kernel's name | here |
 //! |---|---|---|
-//! | 20 | clobber_zone | not yet: slots have no red zones |
-//! | 21 | next_pointer | not yet: no repair; that an overwritten link is counted and contained: tests/objects.rs `a_write_after_free_cannot_lead_outside_the_slab` |
-//! | 22 | first_word, 50th_byte | not yet: free objects are not poisoned |
-//! | 23 | redzone_free | not yet: slots have no red zones |
-//! | 24 | kmalloc_redzone_access | not yet: what a size class gives beyond the request may be used (`usable_size`) |
+//! | 20 | clobber_zone | tests/kernel_debug.rs `t20_…`: one byte behind, one in front |
+//! | 21 | next_pointer | tests/kernel_debug.rs `t21_…`: mended at the first look; without red zones: tests/objects.rs `a_write_after_free_cannot_lead_outside_the_slab` |
+//! | 22 | first_word, 50th_byte | tests/kernel_debug.rs `t22_…` |
+//! | 23 | redzone_free | tests/kernel_debug.rs `t23_redzone_free` |
+//! | 24 | kmalloc_redzone_access | tests/kernel_debug.rs `t24_kmalloc_redzone_access` |
 //! | 25 | kfree_rcu | `t25_kfree_rcu`: the deferred free is another thread's |
 //! | 26 | kfree_rcu_wq_destroy | `t26_kfree_rcu_wq_destroy`: no delay, the last free races with the destruction |
 //! | 27 | leak_destroy | `t27_leak_destroy` |
-//! | 28 | krealloc_redzone_zeroing | not yet: no red zones, and no realloc |
+//! | 28 | krealloc_redzone_zeroing | tests/kernel_debug.rs `t28_krealloc_redzone_zeroing` |
 //! | 29 | nolock_and_friends | `t29_nolock_and_friends`: re-entered from callbacks; as malloc, not to be called in a signal handler |
 
 mod common;

@@ -364,8 +364,7 @@ fn large_objects_avoid_a_node_that_is_out() {
     assert_eq!(g.exact(), 0);
 }
 
-/// A node is put back into use while it is being emptied: new chunks may be made on it, and those that are being emptied
-/// stay with who does so.
+/// A node is put back into use while it is being emptied: its chunks stay with who does so.
 #[test]
 fn a_node_comes_back_while_it_is_emptied() {
     let (source, ctl) = lean(2, 2);

@@ -139,7 +139,8 @@ impl Controller {
         self.inner().chunks.departures().bump();
     }
 
-    /// Puts a node back into use. Should it be under way out of use just now, its old chunks still go.
+    /// Puts a node back into use. While it is still being emptied this does nothing; see
+    /// [`cancel_offline`](Self::cancel_offline).
     pub fn online_node(&self, node: u8) {
         if node < self.inner().topology.nodes() {
             self.inner().chunks.allow(node);

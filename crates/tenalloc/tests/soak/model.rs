@@ -98,8 +98,10 @@ impl World {
                 if let Some(family) = o.family.filter(|_| o.listed().load(Relaxed)) {
                     lists.entry((family, home(o.group))).or_default().push(o.id);
                 }
-                let owner = self.ctl.group_of_object(o.at()).unwrap().unwrap();
-                assert_eq!(owner, places[home(o.group)].group);
+                match self.ctl.group_of_object(o.at()) {
+                    Ok(Some(owner)) => assert_eq!(owner, places[home(o.group)].group),
+                    told => panic!("{told:?} of live {o:?}, number in place: {}", o.is_intact()),
+                }
                 assert!(o.is_intact(), "object {} was overwritten", o.id);
             }
             for a in &w.accounts {

@@ -35,6 +35,7 @@ static TABLE: [Entry; OBJECTS] =
         OBJECTS];
 
 /// An object of the model.
+#[derive(Debug)]
 pub(crate) struct Object {
     /// Its number in the table.
     pub(crate) id: u32,

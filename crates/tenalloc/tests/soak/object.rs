@@ -135,7 +135,6 @@ pub(crate) fn claim(at: NonNull<u8>) -> LruStatus {
     if entry.state.compare_exchange(LIVE, GONE, Acquire, Relaxed).is_err() {
         return LruStatus::Skip;
     }
-    entry.listed.store(false, Relaxed);
     LruStatus::Removed
 }
 

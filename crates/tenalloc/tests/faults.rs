@@ -128,7 +128,7 @@ impl World {
             raw: raw_bytes,
             large: large_bytes,
             // Those of size classes come with the first object of their size, and stay.
-            caches: self.ctl.caches().filter(|c| !c.name().starts_with("malloc")).count(),
+            caches: self.ctl.caches().filter(|c| !c.name().starts_with("size-")).count(),
             listed: listed.sum(),
             high: self.deep.high(),
             low: self.deep.low(),

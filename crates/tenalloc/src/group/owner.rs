@@ -82,7 +82,7 @@ impl Owners {
             0 => s.high,
             id => id,
         };
-        let Some(record) = self.table.grow(id, meta) else { return Err(Error::Full { table: "owners" }) };
+        let record = self.table.grow(id, meta, "owners")?;
         if s.list == 0 {
             s.high = id.checked_add(1).ok_or(Error::Full { table: "owners" })?;
         } else {

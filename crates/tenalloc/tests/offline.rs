@@ -384,3 +384,34 @@ fn a_node_comes_back_while_it_is_emptied() {
     assert!(ctl.offline(Range::Node(1), LONG, &mut none).is_ok());
     assert_eq!((source.mapped(1), g.exact()), (0, 0));
 }
+
+/// A chunk that went may be followed by another at the same address, which somebody else empties by then: the marks of
+/// that one are his.
+#[test]
+fn the_next_chunk_at_the_address_is_somebody_elses() {
+    let (_, ctl) = lean(1, 2);
+    let g = ctl.root().create("g").unwrap();
+    let work = || {
+        let geometry = Geometry { pages: 1, objects: 1 };
+        let cache = ctl.cache(&CacheConfig::new("c", 4096).geometry(geometry).sheaf(0)).unwrap();
+        let mut went = 0;
+        for round in 0..20_000 {
+            let held = cache.alloc(&g).unwrap();
+            let chunk = Range::Chunk(held.as_ptr() as usize);
+            let failed = ctl.offline(chunk, Duration::ZERO, &mut none);
+            assert!(
+                matches!(failed, Err(OfflineError::TimedOut { .. } | OfflineError::NotThere)),
+                "round {round}: {failed:?} with an object in it"
+            );
+            free(&ctl, held);
+            went += u32::from(ctl.offline(chunk, Duration::ZERO, &mut none).is_ok());
+        }
+        went
+    };
+    let went: u32 = std::thread::scope(|s| {
+        let both = [s.spawn(work), s.spawn(work)];
+        both.into_iter().map(|t| t.join().unwrap()).sum()
+    });
+    assert!(went > 0);
+    assert_eq!(g.exact(), 0);
+}

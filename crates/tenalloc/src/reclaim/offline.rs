@@ -127,9 +127,7 @@ impl Controller {
             inner.chunks.set_offline(range, false);
             return Err(error);
         }
-        if let Range::Chunk(_) = range {
-            inner.chunks.set_offline(range, false);
-        }
+        // Nothing is left to be unmarked: a chunk that is at the address by now is another.
         Ok(given)
     }
 

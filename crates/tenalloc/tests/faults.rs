@@ -5,189 +5,19 @@
 //! of each world nothing may be mapped. Random faults amid everything else: tests/soak.rs.
 
 mod common;
+#[path = "faults/world.rs"]
+mod world;
+
 use common::free;
 use std::future::Future;
 use std::pin::pin;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::Ordering::SeqCst;
+use std::task::{Context, Waker};
 use std::time::Duration;
 use tenalloc::page::Simulated;
-use tenalloc::{
-    Cache, CacheConfig, Config, Controller, Error, Group, ListLru, LruStatus, Migrate, OfflineError, Owner,
-    PeakReader, Range, Registration, Scanned, Shrink, Shrinker, Stat, Topology,
-};
-
-/// Where an item lies.
-const ITEM: usize = 16;
-
-/// A controller in which much was never done yet: each operation makes what it needs.
-struct World {
-    source: &'static Simulated,
-    ctl: Controller,
-    cache: Cache,
-    movable: Cache,
-    lru: ListLru,
-    deep: Group,
-    owner: Owner,
-    /// What an operation that succeeded made.
-    made: Made,
-}
-
-#[derive(Default)]
-struct Made {
-    objects: Vec<NonNull<u8>>,
-    listed: Vec<NonNull<u8>>,
-    pages: Vec<NonNull<u8>>,
-    groups: Vec<Group>,
-    caches: Vec<Cache>,
-    lists: Vec<ListLru>,
-    readers: Vec<PeakReader>,
-    registrations: Vec<Registration>,
-}
-
-/// Moves the one movable object of a world.
-struct Move;
-
-/// Where that is; 0: there is none.
-static PLACE: AtomicUsize = AtomicUsize::new(0);
-
-impl Migrate for Move {
-    unsafe fn migrate(&self, from: NonNull<u8>, to: NonNull<u8>) -> bool {
-        // SAFETY: 64 bytes each, says the caller.
-        unsafe { to.copy_from_nonoverlapping(from, 64) };
-        PLACE.store(to.as_ptr() as usize, SeqCst);
-        true
-    }
-}
-
-/// Frees what it is shown.
-struct Reclaim;
-
-impl Shrinker for Reclaim {
-    fn scan(&self, lru: &ListLru, group: &Group, node: u8, number: u64) -> Scanned {
-        let mut budget = number;
-        let dispose = |o| free(group.controller(), o);
-        let done = lru.walk(group, node, &mut budget, |_| LruStatus::Removed, dispose);
-        Scanned { looked_at: done.shown, freed: done.removed, ..Scanned::default() }
-    }
-}
-
-impl Shrink for Reclaim {
-    fn count(&self, _: &Group, _: u8) -> u64 {
-        0
-    }
-    fn scan(&self, _: &Group, _: u8, _: u64) -> Scanned {
-        Scanned::default()
-    }
-}
-
-/// What must not change: charges, numbers of things, and what is live. (Free pages, metadata blocks and sheaves may
-/// stay: they wait for their next use.)
-#[derive(Debug, PartialEq)]
-struct Books {
-    exact: [u64; 3],
-    objects: u64,
-    groups: u64,
-    orphans: u64,
-    raw: u64,
-    large: u64,
-    caches: usize,
-    listed: u64,
-    high: u64,
-    low: u64,
-    min: u64,
-    corrupted: u64,
-}
-
-impl World {
-    fn new(hardened: bool) -> Self {
-        let source: &'static Simulated = Box::leak(Box::default());
-        let config =
-            Config::new().source(source).topology(Topology::simulated(2, 2)).hardened(hardened).sleep(false);
-        let ctl = Controller::new(config).unwrap();
-        let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
-        let movable = ctl.cache(&CacheConfig::new("m", 64).migrate(&Move)).unwrap();
-        let lru = ListLru::new(&ctl, ITEM).unwrap();
-        lru.set_shrinker(&Reclaim);
-        let deep = ctl.root().create("a").unwrap().create("b").unwrap();
-        let owner = deep.owner();
-        Self { source, ctl, cache, movable, lru, deep, owner, made: Made::default() }
-    }
-
-    fn books(&self) -> Books {
-        let Stat { objects, groups, orphans, raw_bytes, large_bytes, corrupted, .. } = self.ctl.stat();
-        let (root, above) = (self.ctl.root(), self.deep.parent().unwrap());
-        let listed =
-            [&root, &above, &self.deep].into_iter().map(|g| self.lru.count(g, 0) + self.lru.count(g, 1));
-        Books {
-            exact: [root.exact(), above.exact(), self.deep.exact()],
-            objects,
-            groups,
-            orphans,
-            raw: raw_bytes,
-            large: large_bytes,
-            // Those of size classes come with the first object of their size, and stay.
-            caches: self.ctl.caches().filter(|c| !c.name().starts_with("size-")).count(),
-            listed: listed.sum(),
-            high: self.deep.high(),
-            low: self.deep.low(),
-            min: self.deep.min(),
-            corrupted,
-        }
-    }
-
-    fn object(&mut self, object: Result<NonNull<u8>, Error>) -> Result<(), Error> {
-        self.made.objects.push(object?);
-        Ok(())
-    }
-
-    fn listed(&mut self, group: &Group) -> Result<(), Error> {
-        let object = self.cache.alloc_lru(group, &self.lru)?;
-        // SAFETY: live, with an item at the offset of the lists.
-        assert!(unsafe { self.lru.add(object) });
-        self.made.listed.push(object);
-        Ok(())
-    }
-
-    /// An object for `deep` by a future that is polled once.
-    fn future(&mut self) -> Result<(), Error> {
-        let object = {
-            let mut future = pin!(self.cache.alloc_async(&self.deep));
-            match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(object) => object,
-                Poll::Pending => panic!("nobody is above high"),
-            }
-        };
-        self.object(object)
-    }
-
-    /// Takes everything away; nothing may be left.
-    fn end(mut self, what: &str) {
-        let made = std::mem::take(&mut self.made);
-        for object in &made.listed {
-            // SAFETY: live and listed.
-            assert!(unsafe { self.lru.del(*object) }, "{what}");
-        }
-        made.objects.into_iter().chain(made.listed).for_each(|o| free(&self.ctl, o));
-        for pages in made.pages {
-            // SAFETY: given back once.
-            unsafe { self.ctl.free_pages(pages) }.unwrap();
-        }
-        made.groups.into_iter().filter(|g| !g.is_removed()).for_each(|g| g.remove().unwrap());
-        made.caches.into_iter().for_each(|c| c.destroy().unwrap());
-        drop((made.lists, made.readers, made.registrations));
-        assert_eq!(self.ctl.root().exact(), 0, "{what}");
-        let Self { source, ctl, cache, movable, lru, deep, owner, .. } = self;
-        drop((cache, movable, lru, deep, owner));
-        ctl.trim();
-        let stat = ctl.stat();
-        let left = (ctl.root().current(), stat.slab_bytes, stat.owner_vector_bytes, stat.orphans);
-        assert_eq!(left, (0, 0, 0, 0), "{what}");
-        drop(ctl);
-        assert_eq!(source.total(), 0, "{what}: something is still mapped");
-    }
-}
+use tenalloc::{CacheConfig, Config, Controller, Error, ListLru, OfflineError, Range, Topology};
+use world::{ITEM, PLACE, Reclaim, World};
 
 type Act = fn(&mut World) -> Result<(), Error>;
 
@@ -204,6 +34,11 @@ struct Operation {
 }
 
 fn nothing(_: &mut World) {}
+
+fn keep<T>(made: &mut Vec<T>, new: Result<T, Error>) -> Result<(), Error> {
+    made.push(new?);
+    Ok(())
+}
 
 const fn fails(name: &'static str, requests: u32, before: fn(&mut World), act: Act) -> Operation {
     Operation { name, before, act, content: false, requests }
@@ -232,15 +67,15 @@ fn movable(w: &mut World) {
 }
 
 const OPERATIONS: &[Operation] = &[
-    fails("create", 1, nothing, |w| Ok(w.made.groups.push(w.deep.create("c")?))),
+    fails("create", 1, nothing, |w| keep(&mut w.made.groups, w.deep.create("c"))),
     fails(
         "create the 64th: more records",
         2,
         |w| groups(w, 0..61),
-        |w| Ok(w.made.groups.push(w.ctl.root().create("more")?)),
+        |w| keep(&mut w.made.groups, w.ctl.root().create("more")),
     ),
-    fails("cache", 3, nothing, |w| Ok(w.made.caches.push(w.ctl.cache(&CacheConfig::new("n", 100))?))),
-    fails("ListLru::new", 1, nothing, |w| Ok(w.made.lists.push(ListLru::new(&w.ctl, ITEM)?))),
+    fails("cache", 3, nothing, |w| keep(&mut w.made.caches, w.ctl.cache(&CacheConfig::new("n", 100)))),
+    fails("ListLru::new", 1, nothing, |w| keep(&mut w.made.lists, ListLru::new(&w.ctl, ITEM))),
     fails("prepare", 2, nothing, |w| w.lru.prepare(&w.deep)),
     fails(
         "prepare the third owner: a table",
@@ -287,12 +122,12 @@ const OPERATIONS: &[Operation] = &[
         let object = w.ctl.malloc(&w.deep, 5_000_000, 8);
         w.object(object)
     }),
-    fails("pages", 2, nothing, |w| Ok(w.made.pages.push(w.ctl.pages(3, 1)?))),
+    fails("pages", 2, nothing, |w| keep(&mut w.made.pages, w.ctl.pages(3, 1))),
     fails("set_high", 3, nothing, |w| w.deep.set_high(12_345)),
     fails("set_low", 3, nothing, |w| w.deep.set_low(12_345)),
     fails("set_min", 3, nothing, |w| w.deep.set_min(12_345)),
-    fails("peak_reader", 4, nothing, |w| Ok(w.made.readers.push(w.deep.peak_reader()?))),
-    fails("add_shrinker", 1, nothing, |w| Ok(w.made.registrations.push(w.ctl.add_shrinker(&Reclaim)?))),
+    fails("peak_reader", 4, nothing, |w| keep(&mut w.made.readers, w.deep.peak_reader())),
+    fails("add_shrinker", 1, nothing, |w| keep(&mut w.made.registrations, w.ctl.add_shrinker(&Reclaim))),
     fails("alloc_async", 3, nothing, World::future),
     works("set_max: the limit holds, its events are not counted", 3, nothing, |w| {
         w.deep.set_max(1000);

@@ -250,8 +250,8 @@ mod loomed {
             self.0.get(id as usize).map(NonNull::from)
         }
 
-        pub(super) fn grow(&self, id: u32, _meta: &Meta) -> Option<NonNull<Record>> {
-            self.get(id)
+        pub(super) fn grow(&self, id: u32, _meta: &Meta, table: &'static str) -> Result<NonNull<Record>> {
+            self.get(id).ok_or(Error::Full { table })
         }
 
         pub(super) fn resident(&self, used: u32) -> usize {

@@ -77,8 +77,9 @@ impl World {
         for (w, mail) in workers.iter_mut().zip(&self.mail) {
             w.collect(&mut mail.lock().unwrap(), self);
         }
-        // What one task does may wake another's.
+        // What one task does may wake another's, and may reclaim: what that freed is then forgotten as well.
         while workers.iter_mut().any(|w| w.poll_woken(self)) {}
+        workers.iter_mut().for_each(|w| w.collect(&mut Vec::new(), self));
         workers.iter().for_each(|w| w.check_tasks(self));
         let places = self.places.lock().unwrap();
         let home = |mut at: usize| {

@@ -4,6 +4,7 @@
 //! table is small; what is not used of a segment is address space only. Free records are linked under the caller's
 //! lock.
 
+use crate::error::{Error, Result};
 use crate::meta::Meta;
 use crate::page::PAGE;
 use core::marker::PhantomData;
@@ -46,14 +47,16 @@ impl<T> Table<T> {
         })
     }
 
-    /// Makes sure that record `id` exists. The caller holds the lock that guards growth.
-    pub(crate) fn grow(&self, id: u32, meta: &Meta) -> Option<NonNull<T>> {
+    /// Makes sure that record `id` of this table, called `table`, exists. The caller holds the lock that guards growth.
+    pub(crate) fn grow(&self, id: u32, meta: &Meta, table: &'static str) -> Result<NonNull<T>> {
         let (segment, _) = place(id);
-        let slot = self.segments.get(segment)?;
+        let slot = self.segments.get(segment).ok_or(Error::Full { table })?;
         if slot.load(Ordering::Relaxed).is_null() {
-            slot.store(meta.alloc_lazy(bytes::<T>(segment))?.as_ptr().cast(), Ordering::Release);
+            let bytes = bytes::<T>(segment);
+            let start = meta.alloc_lazy(bytes).ok_or(Error::NoMemory { bytes })?;
+            slot.store(start.as_ptr().cast(), Ordering::Release);
         }
-        self.get(id)
+        self.get(id).ok_or(Error::Full { table })
     }
 
     /// Bytes resident when the first `used` records have been touched, in whole pages.

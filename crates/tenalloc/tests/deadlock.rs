@@ -284,6 +284,7 @@ fn four_threads_a_pipe_and_a_pinned_page() {
                 free(ctl, object);
             }
         });
+        let beats_on = beat.clone();
         let t4 = s.spawn(move || {
             let mut core = [0; CORE];
             for round in 1..=rounds {
@@ -308,14 +309,14 @@ fn four_threads_a_pipe_and_a_pinned_page() {
                 places.at(3, "in read from the pipe");
                 reader.read_exact(&mut core).unwrap();
                 assert!(core.iter().all(|b| *b == 0xc0));
-                beat.send(round).unwrap();
+                beats_on.send(round).unwrap();
             }
-            beat
         });
         let chunks = t1.join().unwrap();
         t2.join().unwrap();
         t3.join().unwrap();
-        t4.join().unwrap().send(DONE).unwrap();
+        t4.join().unwrap();
+        beat.send(DONE).unwrap();
         over.store(true, Relaxed);
         load.join().unwrap();
         chunks

@@ -14,7 +14,7 @@
 //! | 39 | offline while CPUs hold stock | `t39_removal_collects_stocks` |
 //! | 40 | groups in turn | `t40_groups_in_turn_do_not_drain` |
 //! | 41 | publication of a vector | `t41_the_second_owner_races_with_the_first`; no stride to publish: entries have 4 bytes; loom: slab/owners.rs `publication_loses_no_owner` |
-//! | 42 | faults | see tests/lists.rs `faults_in_lists_leave_nothing_behind`, tests/objects.rs `faults_at_every_page_leave_nothing_behind` |
+//! | 42 | faults | see tests/faults.rs `every_request_of_every_operation_fails_once`, tests/lists.rs `faults_in_lists_leave_nothing_behind`, tests/objects.rs `faults_at_every_page_leave_nothing_behind` |
 //! | 43 | teardown does not wait for the world | see tests/deadlock.rs |
 //! | 44 | memory after growth | `t44_lists_shrink_again` |
 

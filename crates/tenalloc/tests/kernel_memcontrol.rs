@@ -4,7 +4,7 @@
 //! | number | kernel's name | here |
 //! |---|---|---|
 //! | 7 | subtree_control | no meaning: there is no controller to be switched on for a subtree, every group accounts |
-//! | 8 | current_peak | `t08_current_peak`; a peak for each reader: not yet, `reset_peak` is for all readers |
+//! | 8 | current_peak | `t08_current_peak`; a peak for each reader: see tests/handles.rs `a_peak_is_reset_for_its_reader_alone` |
 //! | 9 | min, low | see tests/reclaim.rs `low_and_min_are_shared_out_among_children` |
 //! | 10, 11 | high, high_sync | see tests/reclaim.rs `high_reclaims_and_slows_down` |
 //! | 12 | max | see tests/reclaim.rs `max_reclaims_before_it_fails`, `the_error_names_who_holds_it` |

@@ -82,7 +82,7 @@ impl Owners {
             0 => s.high,
             id => id,
         };
-        let Some(record) = self.table.grow(id, meta) else { return Err(Error::Full { table: "owners" }) };
+        let record = self.table.grow(id, meta, "owners")?;
         if s.list == 0 {
             s.high = id.checked_add(1).ok_or(Error::Full { table: "owners" })?;
         } else {
@@ -140,6 +140,15 @@ impl Owners {
             }
         }
         end
+    }
+
+    /// As [`resolve`](Self::resolve), for an id that nobody holds: read from the entry of an object that may be dying.
+    /// `None`: it was freed meanwhile. (One that is in use again by now is its new group's.)
+    pub(crate) fn resolve_loose(&self, id: u32) -> Option<u32> {
+        let mut s = self.state.lock();
+        let freed = self.get(id).charged.load(Relaxed) == FREED;
+        // The way from a freed owner is not to be followed: it does not count on it any more.
+        (!freed).then(|| self.resolve_locked(&mut s, id))
     }
 
     /// Moves `bytes` of charge from a forwarded owner to the one that speaks for it, and returns that one. The
@@ -250,8 +259,8 @@ mod loomed {
             self.0.get(id as usize).map(NonNull::from)
         }
 
-        pub(super) fn grow(&self, id: u32, _meta: &Meta) -> Option<NonNull<Record>> {
-            self.get(id)
+        pub(super) fn grow(&self, id: u32, _meta: &Meta, table: &'static str) -> Result<NonNull<Record>> {
+            self.get(id).ok_or(Error::Full { table })
         }
 
         pub(super) fn resident(&self, used: u32) -> usize {
@@ -259,5 +268,32 @@ mod loomed {
         }
 
         pub(super) unsafe fn release(&self, _meta: &Meta) {}
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use crate::page::Os;
+
+    /// An id that was read a moment ago is asked for when its owner is gone, and its parent's group too.
+    #[test]
+    fn a_freed_owner_leads_nowhere() {
+        let (owners, meta) = (Owners::new(), Meta::new(&Os));
+        let [root, parent, child] = [(); 3].map(|()| owners.create(NonNull::dangling(), &meta).unwrap());
+        owners.forward(child, parent);
+        assert_eq!(owners.resolve_loose(child), Some(parent));
+        owners.release(child); // its last reference
+        assert_eq!(owners.resolve_loose(child), None);
+        owners.forward(parent, root);
+        assert_eq!(owners.resolve_loose(child), None);
+        assert_eq!((owners.resolve_loose(parent), owners.counts()), (Some(root), (2, 1)));
+        owners.release(parent);
+        assert_eq!(owners.counts(), (1, 0), "it went with its last reference");
+        // SAFETY: nobody uses them any more.
+        unsafe {
+            owners.drop_table(&meta);
+            meta.release();
+        }
     }
 }

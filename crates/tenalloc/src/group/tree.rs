@@ -180,8 +180,8 @@ impl Tree {
         }
         self.grow_buckets(&mut s, &inner.meta)?;
         let id = if s.free == NIL { s.high } else { s.free };
-        let record = self.table.grow(id, &inner.meta).ok_or(Error::Full { table: "groups" })?;
-        let text = inner.meta.alloc(name.len()).ok_or(Error::NoMemory { bytes: name.len() })?;
+        let record = self.table.grow(id, &inner.meta, "groups")?;
+        let text = inner.meta.alloc(name.len()).ok_or(Error::NoMemory { bytes: name.len().max(1) })?;
         let owner = match inner.owners.create(record, &inner.meta) {
             Ok(owner) => owner,
             Err(e) => {

@@ -8,6 +8,8 @@ use super::offline::{each_run, owned_by};
 use crate::controller::Controller;
 use crate::group::{Group, owner::NOBODY};
 use crate::slab::Cache;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Acquire;
 
 /// A live object, or a slab of them, whose group was removed.
 #[derive(Debug)]
@@ -37,8 +39,10 @@ impl Controller {
                 each_run(chunk, |slab| {
                     if record.pin(slab, chunk.node()) {
                         owned_by(record, slab, &mut |id, address, objects| {
-                            if id != NOBODY && inner.owners.is_orphan(id) {
-                                let payer = self.group_of(id);
+                            if id != NOBODY
+                                && inner.owners.is_orphan(id)
+                                && let Some(payer) = self.payer_of(id)
+                            {
                                 let (cache, slot_size) = (cache.clone(), record.slot);
                                 each(Orphan { address, objects, slot_size, cache, payer });
                             }
@@ -49,5 +53,17 @@ impl Controller {
             }
             inner.chunks.looked(chunk);
         }
+    }
+
+    /// The group that pays for objects of `owner` now, an id that was read from the entry of an object which may be dying.
+    /// `None`: nobody's, or it is gone.
+    pub(super) fn payer_of(&self, owner: u32) -> Option<Group> {
+        let inner = self.inner();
+        let _cpu = inner.lock_cpu();
+        let owner = inner.owners.resolve_loose(owner).filter(|id| *id != NOBODY)?;
+        let node = NonNull::new(inner.owners.get(owner).node.load(Acquire))?;
+        // SAFETY: a current owner's node is in place while the CPU's lock is held, and is held from here on.
+        inner.tree.hold(unsafe { node.as_ref() });
+        Some(Group::from_held(self, node))
     }
 }

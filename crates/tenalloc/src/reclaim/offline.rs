@@ -127,9 +127,7 @@ impl Controller {
             inner.chunks.set_offline(range, false);
             return Err(error);
         }
-        if let Range::Chunk(_) = range {
-            inner.chunks.set_offline(range, false);
-        }
+        // Nothing is left to be unmarked: a chunk that is at the address by now is another.
         Ok(given)
     }
 
@@ -139,7 +137,8 @@ impl Controller {
         self.inner().chunks.departures().bump();
     }
 
-    /// Puts a node back into use. Should it be under way out of use just now, its old chunks still go.
+    /// Puts a node back into use. While it is still being emptied this does nothing; see
+    /// [`cancel_offline`](Self::cancel_offline).
     pub fn online_node(&self, node: u8) {
         if node < self.inner().topology.nodes() {
             self.inner().chunks.allow(node);
@@ -203,7 +202,7 @@ impl Controller {
                 // SAFETY: descriptors of a chunk that is being emptied stay in place.
                 let run = unsafe { run.as_ref() };
                 if run.kind != Kind::Slab {
-                    let owner = run.owners.get(0).filter(|id| *id > NOBODY).map(|id| self.group_of(id));
+                    let owner = run.owners.get(0).filter(|id| *id > NOBODY).and_then(|id| self.payer_of(id));
                     pins(Pin { address: run.base() as usize, bytes: run.bytes() as u64, cache: None, owner });
                 }
             });
@@ -213,7 +212,7 @@ impl Controller {
     fn tell_slab(&self, cache: &Cache, slab: NonNull<Slab>, pins: &mut dyn FnMut(Pin)) {
         let slot = u64::from(cache.record().slot);
         owned_by(cache.record(), slab, &mut |id, address, objects| {
-            let owner = (id > NOBODY).then(|| self.group_of(id));
+            let owner = if id > NOBODY { self.payer_of(id) } else { None };
             pins(Pin { address, bytes: slot * u64::from(objects), cache: Some(cache.clone()), owner });
         });
     }

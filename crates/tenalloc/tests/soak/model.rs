@@ -77,8 +77,9 @@ impl World {
         for (w, mail) in workers.iter_mut().zip(&self.mail) {
             w.collect(&mut mail.lock().unwrap(), self);
         }
-        // What one task does may wake another's.
+        // What one task does may wake another's, and may reclaim: what that freed is then forgotten as well.
         while workers.iter_mut().any(|w| w.poll_woken(self)) {}
+        workers.iter_mut().for_each(|w| w.collect(&mut Vec::new(), self));
         workers.iter().for_each(|w| w.check_tasks(self));
         let places = self.places.lock().unwrap();
         let home = |mut at: usize| {
@@ -98,8 +99,10 @@ impl World {
                 if let Some(family) = o.family.filter(|_| o.listed().load(Relaxed)) {
                     lists.entry((family, home(o.group))).or_default().push(o.id);
                 }
-                let owner = self.ctl.group_of_object(o.at()).unwrap().unwrap();
-                assert_eq!(owner, places[home(o.group)].group);
+                match self.ctl.group_of_object(o.at()) {
+                    Ok(Some(owner)) => assert_eq!(owner, places[home(o.group)].group),
+                    told => panic!("{told:?} of live {o:?}, number in place: {}", o.is_intact()),
+                }
                 assert!(o.is_intact(), "object {} was overwritten", o.id);
             }
             for a in &w.accounts {

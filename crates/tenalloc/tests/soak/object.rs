@@ -35,6 +35,7 @@ static TABLE: [Entry; OBJECTS] =
         OBJECTS];
 
 /// An object of the model.
+#[derive(Debug)]
 pub(crate) struct Object {
     /// Its number in the table.
     pub(crate) id: u32,
@@ -134,7 +135,6 @@ pub(crate) fn claim(at: NonNull<u8>) -> LruStatus {
     if entry.state.compare_exchange(LIVE, GONE, Acquire, Relaxed).is_err() {
         return LruStatus::Skip;
     }
-    entry.listed.store(false, Relaxed);
     LruStatus::Removed
 }
 

@@ -59,12 +59,12 @@ impl Task {
         self.woken.0.load(SeqCst)
     }
 
-    /// Nothing is in flight and nobody woke it: then it still has to wait.
+    /// Nothing is in flight and nobody woke it: then it still has to wait, and not for bytes that are only kept near CPUs.
     pub(crate) fn check(&self, world: &World) {
         let mut at = Some(self.waits_for.clone());
         let mut above = false;
         while let Some(g) = at {
-            above |= g.current() > g.high();
+            above |= g.exact() > g.high();
             at = g.parent();
         }
         let (g, high) = (&self.waits_for, self.waits_for.high());

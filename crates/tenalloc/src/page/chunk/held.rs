@@ -71,9 +71,12 @@ impl Chunks {
         any
     }
 
-    /// Allows chunks on `node` again. Those that are being emptied stay with who does so.
+    /// Allows chunks on `node` again, unless it is still being emptied: that is for who does so to end.
     pub(crate) fn allow(&self, node: u8) {
-        self.state.lock().offline_nodes &= !(1 << node);
+        let mut s = self.state.lock();
+        if !has_offline(&s, Range::Node(node)) {
+            s.offline_nodes &= !(1 << node);
+        }
     }
 
     /// Says of the runs in `range` alone whether their objects may be handed out. Their chunks stay as they are.

@@ -236,15 +236,14 @@ impl Inner {
 
     /// Takes `owner`, just forwarded, out of every CPU's stock.
     pub(crate) fn drain_owner(&self, owner: u32) {
-        for cpu in 0..self.topology.cpus() {
-            let mut area = self.lock_area(cpu);
+        for area in self.areas.lock_all().iter_mut() {
             while let Some(slot) = area.stock.drain(|o| o == owner) {
                 self.return_to_tree(slot.owner, slot.bytes.into());
             }
         }
     }
 
-    /// Empties every CPU's stock into the tree, one CPU at a time. With no lock held.
+    /// Empties every CPU's stock into the tree. With no lock held.
     pub(crate) fn drain_all(&self) {
         self.drain(false);
     }
@@ -255,8 +254,7 @@ impl Inner {
     }
 
     fn drain(&self, waited: bool) {
-        for cpu in 0..self.topology.cpus() {
-            let mut area = self.lock_area(cpu);
+        for area in self.areas.lock_all().iter_mut() {
             area.waited |= waited;
             while let Some(slot) = area.stock.drain(|_| true) {
                 self.return_to_tree(slot.owner, slot.bytes.into());
@@ -268,17 +266,16 @@ impl Inner {
     /// Bytes charged to `node` and below without what stocks hold in advance: all CPUs' locks are held together
     /// for the reading, each of which is free unless its CPU is in the middle of an operation.
     pub(crate) fn exact(&self, node: &Node) -> u64 {
-        self.with_all_cpus(|areas| {
-            let mut ahead = 0;
-            for slot in areas.flat_map(|area| area.stock.slots()) {
-                // SAFETY: as in `return_to_tree`; every CPU's lock is held.
-                let owner = unsafe { &*self.owners.get(slot.owner).node.load(Acquire) };
-                if owner.is_within(node) {
-                    ahead += u64::from(slot.bytes);
-                }
+        let all = self.areas.lock_all();
+        let mut ahead = 0;
+        for slot in all.iter().flat_map(|area| area.stock.slots()) {
+            // SAFETY: as in `return_to_tree`; every CPU's lock is held.
+            let owner = unsafe { &*self.owners.get(slot.owner).node.load(Acquire) };
+            if owner.is_within(node) {
+                ahead += u64::from(slot.bytes);
             }
-            node.counter.current() - ahead
-        })
+        }
+        node.counter.current() - ahead
     }
 }
 

@@ -28,6 +28,12 @@ pub(crate) struct Stock {
 }
 
 impl Stock {
+    /// The slot of `owner`.
+    #[inline]
+    pub(crate) fn slot(&mut self, owner: u32) -> Option<&mut Slot> {
+        self.slots.iter_mut().find(|slot| slot.owner == owner)
+    }
+
     /// Takes `bytes` of what is kept for `owner`.
     #[inline]
     pub(crate) fn take(&mut self, owner: u32, bytes: u64) -> bool {

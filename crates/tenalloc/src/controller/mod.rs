@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::group::owner::Owners;
 use crate::group::signal::Signals;
-use crate::group::stock::{BATCH, SLOTS};
+use crate::group::stock;
 use crate::group::tree::Tree;
 use crate::lru::index::Indexes;
 use crate::meta::Meta;
@@ -46,8 +46,8 @@ static GLOBAL: AtomicPtr<Inner> = AtomicPtr::new(null_mut());
 
 impl Controller {
     /// How far [`Group::current`] may run ahead of [`Group::exact`] for each CPU, bytes: every slot of its
-    /// stock full.
-    pub const SLACK_PER_CPU: u64 = SLOTS as u64 * 2 * BATCH;
+    /// stock full. A CPU that serves no more than a few groups in turn keeps 512 KiB of it at most.
+    pub const SLACK_PER_CPU: u64 = stock::MOST;
 
     /// A new controller.
     ///
@@ -224,6 +224,9 @@ impl Drop for Controller {
         // SAFETY: this was the last handle, so nobody uses any part again; tables first, since their large
         // segments are mappings of their own, then what they were cut from.
         unsafe {
+            for area in inner.areas.lock_all().iter_mut() {
+                area.stock.take_table().into_iter().for_each(|table| inner.meta.free(table, stock::TABLE));
+            }
             inner.tree.drop_table(&inner.meta);
             inner.owners.drop_table(&inner.meta);
             inner.chunks.release();

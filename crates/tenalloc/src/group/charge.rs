@@ -4,7 +4,7 @@
 //! in place. Only a charge that meets a limit lets go of it, to collect what other CPUs hold in advance.
 
 use super::knobs::{self, Event};
-use super::stock::{BATCH, Slot};
+use super::stock::{BATCH, Slot, TABLE};
 use super::tree::{Node, Path};
 use super::{Group, throttle};
 use crate::controller::{Controller, Inner, Locked};
@@ -45,7 +45,7 @@ impl Inner {
             // SAFETY: a current owner's node is in place while the CPU's lock is held.
             let node = unsafe { &*record.node.load(Acquire) };
             // Whole pages and some more at first; only what is needed where that does not fit.
-            let batch = self.batch(bytes);
+            let batch = self.batch(&cpu, bytes);
             let got = self.charge_up(node, batch).map(|()| batch);
             let got = got.or_else(|_| self.charge_up(node, bytes).map(|()| bytes));
             match got {
@@ -177,9 +177,10 @@ impl Inner {
     }
 
     /// What to take from the tree for a charge of `bytes`.
-    fn batch(&self, bytes: u64) -> u64 {
+    fn batch(&self, cpu: &Locked<'_>, bytes: u64) -> u64 {
+        let more = cpu.stock.batch();
         match bytes.checked_next_multiple_of(PAGE as u64) {
-            Some(pages) if !self.config.exact_charges => pages + if bytes < BATCH { BATCH } else { 0 },
+            Some(pages) if !self.config.exact_charges => pages + if bytes < more { more } else { 0 },
             _ => bytes,
         }
     }
@@ -206,6 +207,18 @@ impl Inner {
         if excess > 0 {
             cpu.returned = true;
             self.return_to_tree(owner, excess);
+        }
+        if cpu.stock.is_crowded() {
+            self.grow_stock(cpu);
+        }
+    }
+
+    /// Gives a crowded stock its table; without memory for it, it stays as it is.
+    #[cold]
+    fn grow_stock(&self, cpu: &mut Locked<'_>) {
+        if let Some(table) = self.meta.alloc(TABLE) {
+            cpu.stock.grow(table, |slot| self.return_to_tree(slot.owner, slot.bytes.into()));
+            cpu.returned = true;
         }
     }
 
@@ -237,7 +250,7 @@ impl Inner {
     /// Takes `owner`, just forwarded, out of every CPU's stock.
     pub(crate) fn drain_owner(&self, owner: u32) {
         for area in self.areas.lock_all().iter_mut() {
-            while let Some(slot) = area.stock.drain(|o| o == owner) {
+            if let Some(slot) = area.stock.drain_owner(owner) {
                 self.return_to_tree(slot.owner, slot.bytes.into());
             }
         }
@@ -256,9 +269,7 @@ impl Inner {
     fn drain(&self, waited: bool) {
         for area in self.areas.lock_all().iter_mut() {
             area.waited |= waited;
-            while let Some(slot) = area.stock.drain(|_| true) {
-                self.return_to_tree(slot.owner, slot.bytes.into());
-            }
+            area.stock.drain(|slot| self.return_to_tree(slot.owner, slot.bytes.into()));
         }
         self.settle();
     }

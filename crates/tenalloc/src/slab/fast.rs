@@ -6,7 +6,6 @@
 use super::Kind;
 use super::cache::Record;
 use crate::controller::Inner;
-use crate::group::stock::BATCH;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
 
@@ -62,9 +61,10 @@ impl Inner {
         }
         // SAFETY: the area of this CPU is held.
         let sheaf = unsafe { record.sheaf(cpu.cpu()) }?;
+        let most = cpu.stock.most();
         let slot = cpu.stock.slot(owner)?;
         let bytes = u64::from(slot.bytes) + record.charge;
-        if bytes > 2 * BATCH || sheaf.len() == sheaf.capacity() {
+        if bytes > most || sheaf.len() == sheaf.capacity() {
             return None;
         }
         if record.strict {

@@ -30,6 +30,7 @@
 //! | [`slab`] | caches, slabs, owner vectors, sheaves, size classes |
 //! | [`lru`] | list_lru: LRU lists per group and node, only where used |
 //! | [`page`] | where pages come from: the system with NUMA, or a simulated source with faults |
+//! | `percpu` | the areas of the CPUs, taken in restartable sequences |
 //! | [`reclaim`] | shrinkers, protection, reclaim, out of memory |
 //! | `meta`, `table` | memory for bookkeeping, every byte counted |
 //! | `sync` | the locks, each with its rank |
@@ -59,6 +60,7 @@ pub mod group;
 pub mod lru;
 mod meta;
 pub mod page;
+mod percpu;
 pub mod reclaim;
 pub mod slab;
 mod stat;

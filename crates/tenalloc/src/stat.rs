@@ -1,6 +1,6 @@
 //! Where every byte of a controller is.
 
-use crate::controller::Controller;
+use crate::controller::{Area, Controller};
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Sizes in bytes, at about one moment.
@@ -89,9 +89,8 @@ impl Controller {
             + self.fixed_bytes();
         stat.free_page_bytes = totals.dirty as u64;
         stat.mapped_bytes = totals.mapped as u64;
-        for cpu in 0..self.topology().cpus() {
-            stat.stock_bytes += inner.lock_area(cpu).stock.slots().map(|s| u64::from(s.bytes)).sum::<u64>();
-        }
+        let slots = |area: &Area| area.stock.slots().map(|s| u64::from(s.bytes)).sum::<u64>();
+        stat.stock_bytes = inner.areas.lock_all().iter().map(slots).sum();
         stat.stock_bound_bytes = u64::from(self.topology().cpus()) * Self::SLACK_PER_CPU;
         stat.forced_bytes = inner.forced_bytes.load(Relaxed);
         let (groups, nodes) = inner.tree.counts();

@@ -10,18 +10,18 @@ mod objects;
 pub(crate) use inner::{Area, Inner, Locked};
 
 use self::caches::CacheList;
-use self::inner::Padded;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::group::owner::Owners;
 use crate::group::signal::Signals;
-use crate::group::stock::{BATCH, SLOTS};
+use crate::group::stock;
 use crate::group::tree::Tree;
 use crate::lru::index::Indexes;
 use crate::meta::Meta;
 use crate::page::chunk::Chunks;
 use crate::page::{PAGE, Source, Topology};
+use crate::percpu::Areas;
 use crate::reclaim::registry::Registry;
 use crate::reclaim::walk::Reclaimers;
 use crate::slab::classes::Classes;
@@ -46,8 +46,8 @@ static GLOBAL: AtomicPtr<Inner> = AtomicPtr::new(null_mut());
 
 impl Controller {
     /// How far [`Group::current`] may run ahead of [`Group::exact`] for each CPU, bytes: every slot of its
-    /// stock full.
-    pub const SLACK_PER_CPU: u64 = SLOTS as u64 * 2 * BATCH;
+    /// stock full. A CPU that serves no more than a few groups in turn keeps 512 KiB of it at most.
+    pub const SLACK_PER_CPU: u64 = stock::MOST;
 
     /// A new controller.
     ///
@@ -62,7 +62,7 @@ impl Controller {
         let area_bytes = Inner::area_bytes(&topology);
         let parts = source.map(area_bytes, PAGE, None).map(|areas| (areas, Chunks::new(source)));
         let (areas, chunks) = match parts {
-            Some((areas, Some(chunks))) => (areas.cast::<Padded>(), chunks),
+            Some((areas, Some(chunks))) => (areas, chunks),
             parts => {
                 // SAFETY: whole mappings made just above.
                 unsafe {
@@ -74,10 +74,6 @@ impl Controller {
                 return Err(Error::NoMemory { bytes: area_bytes });
             }
         };
-        for cpu in 0..topology.cpus() {
-            // SAFETY: there is room for one area a CPU.
-            unsafe { areas.add(cpu.into()).write(Padded(Lock::new(Rank::Cpu, Area::default()))) };
-        }
         let inner = own.cast::<Inner>();
         // SAFETY: a fresh mapping, large and aligned enough.
         unsafe {
@@ -91,7 +87,7 @@ impl Controller {
                 tree: Tree::new(),
                 owners: Owners::new(),
                 root: AtomicPtr::new(null_mut()),
-                areas,
+                areas: Areas::new(areas, &topology, Area::default),
                 caches: Lock::new(Rank::Caches, CacheList { first: null_mut(), made: 0 }),
                 classes: Classes::new(),
                 indexes: Lock::new(Rank::Indexes, Indexes),
@@ -224,15 +220,18 @@ impl Drop for Controller {
             return;
         }
         let (source, areas, area_bytes): (&'static dyn Source, _, _) =
-            (inner.config.source, inner.areas, Inner::area_bytes(&inner.topology));
+            (inner.config.source, inner.areas.place(), Inner::area_bytes(&inner.topology));
         // SAFETY: this was the last handle, so nobody uses any part again; tables first, since their large
         // segments are mappings of their own, then what they were cut from.
         unsafe {
+            for area in inner.areas.lock_all().iter_mut() {
+                area.stock.take_table().into_iter().for_each(|table| inner.meta.free(table, stock::TABLE));
+            }
             inner.tree.drop_table(&inner.meta);
             inner.owners.drop_table(&inner.meta);
             inner.chunks.release();
             inner.meta.release();
-            source.unmap(areas.cast(), area_bytes);
+            source.unmap(areas, area_bytes);
             source.unmap(self.0.cast(), Inner::own_bytes());
         }
     }

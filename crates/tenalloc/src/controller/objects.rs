@@ -26,6 +26,9 @@ impl Controller {
     /// # Safety
     /// Nobody uses the object any more.
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<()> {
+        if self.inner().free_fast(object, None) {
+            return Ok(());
+        }
         // SAFETY: the caller's promise.
         unsafe { self.inner().free_object(object, None) }
     }

@@ -4,7 +4,7 @@
 //! in place. Only a charge that meets a limit lets go of it, to collect what other CPUs hold in advance.
 
 use super::knobs::{self, Event};
-use super::stock::{BATCH, Slot};
+use super::stock::{BATCH, Slot, TABLE};
 use super::tree::{Node, Path};
 use super::{Group, throttle};
 use crate::controller::{Controller, Inner, Locked};
@@ -45,7 +45,7 @@ impl Inner {
             // SAFETY: a current owner's node is in place while the CPU's lock is held.
             let node = unsafe { &*record.node.load(Acquire) };
             // Whole pages and some more at first; only what is needed where that does not fit.
-            let batch = self.batch(bytes);
+            let batch = self.batch(&cpu, bytes);
             let got = self.charge_up(node, batch).map(|()| batch);
             let got = got.or_else(|_| self.charge_up(node, bytes).map(|()| bytes));
             match got {
@@ -177,9 +177,10 @@ impl Inner {
     }
 
     /// What to take from the tree for a charge of `bytes`.
-    fn batch(&self, bytes: u64) -> u64 {
+    fn batch(&self, cpu: &Locked<'_>, bytes: u64) -> u64 {
+        let more = cpu.stock.batch();
         match bytes.checked_next_multiple_of(PAGE as u64) {
-            Some(pages) if !self.config.exact_charges => pages + if bytes < BATCH { BATCH } else { 0 },
+            Some(pages) if !self.config.exact_charges => pages + if bytes < more { more } else { 0 },
             _ => bytes,
         }
     }
@@ -206,6 +207,18 @@ impl Inner {
         if excess > 0 {
             cpu.returned = true;
             self.return_to_tree(owner, excess);
+        }
+        if cpu.stock.is_crowded() {
+            self.grow_stock(cpu);
+        }
+    }
+
+    /// Gives a crowded stock its table; without memory for it, it stays as it is.
+    #[cold]
+    fn grow_stock(&self, cpu: &mut Locked<'_>) {
+        if let Some(table) = self.meta.alloc(TABLE) {
+            cpu.stock.grow(table, |slot| self.return_to_tree(slot.owner, slot.bytes.into()));
+            cpu.returned = true;
         }
     }
 
@@ -236,15 +249,14 @@ impl Inner {
 
     /// Takes `owner`, just forwarded, out of every CPU's stock.
     pub(crate) fn drain_owner(&self, owner: u32) {
-        for cpu in 0..self.topology.cpus() {
-            let mut area = self.lock_area(cpu);
-            while let Some(slot) = area.stock.drain(|o| o == owner) {
+        for area in self.areas.lock_all().iter_mut() {
+            if let Some(slot) = area.stock.drain_owner(owner) {
                 self.return_to_tree(slot.owner, slot.bytes.into());
             }
         }
     }
 
-    /// Empties every CPU's stock into the tree, one CPU at a time. With no lock held.
+    /// Empties every CPU's stock into the tree. With no lock held.
     pub(crate) fn drain_all(&self) {
         self.drain(false);
     }
@@ -255,12 +267,9 @@ impl Inner {
     }
 
     fn drain(&self, waited: bool) {
-        for cpu in 0..self.topology.cpus() {
-            let mut area = self.lock_area(cpu);
+        for area in self.areas.lock_all().iter_mut() {
             area.waited |= waited;
-            while let Some(slot) = area.stock.drain(|_| true) {
-                self.return_to_tree(slot.owner, slot.bytes.into());
-            }
+            area.stock.drain(|slot| self.return_to_tree(slot.owner, slot.bytes.into()));
         }
         self.settle();
     }
@@ -268,17 +277,16 @@ impl Inner {
     /// Bytes charged to `node` and below without what stocks hold in advance: all CPUs' locks are held together
     /// for the reading, each of which is free unless its CPU is in the middle of an operation.
     pub(crate) fn exact(&self, node: &Node) -> u64 {
-        self.with_all_cpus(|areas| {
-            let mut ahead = 0;
-            for slot in areas.flat_map(|area| area.stock.slots()) {
-                // SAFETY: as in `return_to_tree`; every CPU's lock is held.
-                let owner = unsafe { &*self.owners.get(slot.owner).node.load(Acquire) };
-                if owner.is_within(node) {
-                    ahead += u64::from(slot.bytes);
-                }
+        let all = self.areas.lock_all();
+        let mut ahead = 0;
+        for slot in all.iter().flat_map(|area| area.stock.slots()) {
+            // SAFETY: as in `return_to_tree`; every CPU's lock is held.
+            let owner = unsafe { &*self.owners.get(slot.owner).node.load(Acquire) };
+            if owner.is_within(node) {
+                ahead += u64::from(slot.bytes);
             }
-            node.counter.current() - ahead
-        })
+        }
+        node.counter.current() - ahead
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::counter::Counter;
 use super::owner::Owners;
-use super::stock::Stock;
+use super::stock::{Slot, Stock};
 use crate::meta::Meta;
 use crate::page::Os;
 use crate::sync::atomic::{AtomicU32, fence};
@@ -59,24 +59,28 @@ impl Bed {
     }
 
     /// `Inner::drain_owner`.
-    fn drain(&self, which: impl Fn(u32) -> bool) {
+    fn drain(&self, owner: u32) {
         let mut cpu = self.area.lock();
-        while let Some(slot) = cpu.drain(&which) {
-            self.path(slot.owner).for_each(|c| c.uncharge(slot.bytes.into()));
-            self.owners.get(slot.owner).charged.fetch_sub(slot.bytes.into(), Release);
+        if let Some(slot) = cpu.drain_owner(owner) {
+            self.return_to_tree(slot);
         }
+    }
+
+    fn return_to_tree(&self, slot: Slot) {
+        self.path(slot.owner).for_each(|c| c.uncharge(slot.bytes.into()));
+        self.owners.get(slot.owner).charged.fetch_sub(slot.bytes.into(), Release);
     }
 
     /// `Tree::remove`, and the last handle dropped.
     fn remove(&self) {
         self.owners.forward(self.child.0, self.parent.0);
-        self.drain(|o| o == self.child.0);
+        self.drain(self.child.0);
         self.owners.release(self.child.0);
     }
 
     /// Nobody is at it, and `live` bytes of objects are left.
     fn check(&self, live: u64) {
-        self.drain(|_| true);
+        self.area.lock().drain(|slot| self.return_to_tree(slot));
         assert_eq!(self.parent.1.current(), live, "charged and live differ");
         let (owners, forwarded) = self.owners.counts();
         assert_eq!(

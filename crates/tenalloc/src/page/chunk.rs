@@ -162,6 +162,21 @@ impl Chunks {
         Some(self.take(&mut s, at, first, pages, kind))
     }
 
+    /// The descriptor of the run that holds `address`, which is in one of ours, and not huge.
+    ///
+    /// # Safety
+    /// That is so, and an object there is live or held.
+    #[inline]
+    pub(crate) unsafe fn run_of(&self, address: usize) -> NonNull<Slab> {
+        let chunk = chunk_of(address);
+        let at = chunk as *mut Header;
+        // SAFETY: the caller's promise: the chunk is mapped, the page is one of a run, and its descriptor in place.
+        unsafe {
+            let index = (*at).map.get_unchecked((address - chunk) / PAGE).load(Relaxed);
+            NonNull::new_unchecked(Header::desc(at, index.wrapping_sub(1)))
+        }
+    }
+
     fn new_chunk(&self, s: &mut State, node: u8) -> Option<*mut Header> {
         if s.offline_nodes >> node & 1 == 1 {
             return None;

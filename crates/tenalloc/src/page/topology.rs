@@ -18,12 +18,14 @@ pub(crate) const MAX_NODES: u8 = 64;
 pub(crate) const MAX_CPUS: u16 = 4096;
 
 impl Topology {
-    /// The machine's: configured CPUs, and the nodes of `/sys/devices/system/node/possible` (one if unreadable).
+    /// The machine's: possible CPUs and nodes, as `/sys/devices/system` tells them (one node if unreadable).
     pub fn detect() -> Self {
+        let cpus = number(b"/sys/devices/system/cpu/possible\0").min(MAX_CPUS.into()) as u16;
+        let nodes = number(b"/sys/devices/system/node/possible\0").min(MAX_NODES.into()) as u8;
         // SAFETY: sysconf has no preconditions.
-        let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-        let cpus = u16::try_from(cpus).unwrap_or(1).clamp(1, MAX_CPUS);
-        Self { cpus, nodes: possible_nodes().clamp(1, MAX_NODES), simulated: false, map: None }
+        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+        let online = u16::try_from(online).unwrap_or(1).min(MAX_CPUS);
+        Self { cpus: cpus.max(online), nodes, simulated: false, map: None }
     }
 
     /// A made-up machine: CPUs are dealt out to nodes in equal blocks, node 0 first, and the current CPU is
@@ -57,21 +59,39 @@ impl Topology {
         }
     }
 
-    /// The CPU and node that the caller is on.
-    pub(crate) fn here(&self, pretended: &AtomicU32) -> (u16, u8) {
-        if self.simulated {
-            let cpu = pretended.load(Relaxed) as u16 % self.cpus;
-            return (cpu, self.node_of(cpu));
-        }
-        let (mut cpu, mut node) = (0u32, 0u32);
-        if self.nodes == 1 {
-            // SAFETY: no preconditions; glibc answers from the restartable-sequence area without a system call.
-            cpu = unsafe { libc::sched_getcpu() }.max(0) as u32;
+    /// The CPU that the caller is on.
+    pub(crate) fn here(&self, pretended: &AtomicU32) -> u16 {
+        let cpu = if self.simulated {
+            pretended.load(Relaxed)
         } else {
-            // SAFETY: both pointers are to live u32s; the third argument is unused since Linux 2.6.24.
-            unsafe { libc::syscall(libc::SYS_getcpu, &mut cpu, &mut node, 0usize) };
+            // SAFETY: no preconditions; glibc answers without a system call.
+            unsafe { libc::sched_getcpu() }.max(0) as u32
+        };
+        cpu as u16 % self.cpus
+    }
+
+    /// Tells the node of each CPU. (One that is plugged in later is taken for one of node 0.)
+    pub(crate) fn for_each_cpu(&self, mut tell: impl FnMut(u16, u8)) {
+        if self.simulated {
+            return (0..self.cpus).for_each(|cpu| tell(cpu, self.node_of(cpu)));
         }
-        ((cpu % u32::from(self.cpus)) as u16, (node % u32::from(self.nodes)) as u8)
+        for node in 0..self.nodes {
+            let mut path = *b"/sys/devices/system/node/node00/cpulist\0";
+            let (tens, ones) = (b'0' + node / 10, b'0' + node % 10);
+            let mut text = [0u8; 1024];
+            if tens > b'0' {
+                (path[29], path[30]) = (tens, ones);
+            } else {
+                path[29] = ones;
+                path.copy_within(31.., 30);
+            }
+            let n = read(&path, &mut text);
+            for_each_of_list(&text[..n], |cpu| {
+                if let Some(cpu) = u16::try_from(cpu).ok().filter(|cpu| *cpu < self.cpus) {
+                    tell(cpu, node);
+                }
+            });
+        }
     }
 
     pub(crate) fn is_simulated(&self) -> bool {
@@ -79,33 +99,45 @@ impl Topology {
     }
 }
 
-/// The last number of a list like `0-3` or `0,2-5`, plus one.
-fn possible_nodes() -> u8 {
-    let mut buf = [0u8; 128];
+/// Reads a file of the system; nothing where that is not possible. `path` ends with a NUL.
+fn read(path: &[u8], to: &mut [u8]) -> usize {
     // SAFETY: the path is NUL-terminated, the buffer is ours, the descriptor is closed again.
-    let n = unsafe {
-        let fd = libc::open(c"/sys/devices/system/node/possible".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+    unsafe {
+        let fd = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
         if fd < 0 {
-            return 1;
+            return 0;
         }
-        let n = libc::read(fd, buf.as_mut_ptr().cast(), buf.len());
+        let n = libc::read(fd, to.as_mut_ptr().cast(), to.len());
         libc::close(fd);
-        n
-    };
-    last_of_list(&buf[..n.max(0) as usize])
+        n.max(0) as usize
+    }
 }
 
-fn last_of_list(text: &[u8]) -> u8 {
-    let mut last = 0u32;
-    let mut number = 0u32;
-    for &b in text {
-        number = match b {
-            b'0'..=b'9' => number.saturating_mul(10).saturating_add(u32::from(b - b'0')),
-            _ => 0,
-        };
-        last = last.max(number);
+/// One more than the last number of a list like `0-3` or `0,2-5` in a file of the system; 1 if there is none.
+fn number(path: &[u8]) -> u32 {
+    let mut text = [0u8; 1024];
+    let n = read(path, &mut text);
+    let mut last = 0;
+    for_each_of_list(&text[..n], |number| last = last.max(number));
+    last + 1
+}
+
+/// Calls `each` for the numbers of a list like `0-3` or `0,2-5`.
+fn for_each_of_list(text: &[u8], mut each: impl FnMut(u32)) {
+    let (mut first, mut number) = (None, None);
+    for &b in text.iter().chain(b"\n") {
+        match b {
+            b'0'..=b'9' => {
+                number = Some(number.unwrap_or(0u32).saturating_mul(10).saturating_add(u32::from(b - b'0')));
+            }
+            b'-' => first = number.take(),
+            _ => {
+                if let Some(last) = number.take().filter(|last| *last < u32::from(MAX_CPUS)) {
+                    (first.take().unwrap_or(last)..=last).for_each(&mut each);
+                }
+            }
+        }
     }
-    u8::try_from(last + 1).unwrap_or(MAX_NODES)
 }
 
 #[cfg(test)]
@@ -114,10 +146,24 @@ mod tests {
 
     #[test]
     fn lists_of_nodes_are_read() {
-        assert_eq!(last_of_list(b"0\n"), 1);
-        assert_eq!(last_of_list(b"0-3\n"), 4);
-        assert_eq!(last_of_list(b"0,2-11\n"), 12);
-        assert_eq!(last_of_list(b""), 1);
+        let all = |text: &[u8]| {
+            let (mut all, mut n) = ([0; 12], 0);
+            for_each_of_list(text, |number| {
+                all[n] = number;
+                n += 1;
+            });
+            (all, n)
+        };
+        let expected = |numbers: &[u32]| {
+            let mut all = [0; 12];
+            all[..numbers.len()].copy_from_slice(numbers);
+            (all, numbers.len())
+        };
+        assert_eq!(all(b"0\n"), expected(&[0]));
+        assert_eq!(all(b"0-3\n"), expected(&[0, 1, 2, 3]));
+        assert_eq!(all(b"0,2-4,11"), expected(&[0, 2, 3, 4, 11]));
+        assert_eq!(all(b"\n"), expected(&[]));
+        assert_eq!(all(b"99999999999\n"), expected(&[]));
     }
 
     #[test]

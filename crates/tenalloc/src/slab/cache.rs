@@ -31,6 +31,8 @@ pub(crate) struct Record {
     debug: bool,
     /// Slabs have their owner vectors from the first object on.
     pub(crate) strict: bool,
+    /// Its objects may go the fast way: of the caller's node, with nothing to be checked but addresses.
+    pub(crate) plain: bool,
     /// ceil(2^44 / slot): division by multiplication, exact for offsets below 2^20.
     reciprocal: u64,
     pub(crate) charge: u64,
@@ -83,7 +85,7 @@ impl Record {
         };
         let slot = layout.slot;
         let geometry = c.geometry.map_or(Ok(Geometry::choose(slot)), |g| g.checked(slot))?;
-        let sheaf = c.sheaf.unwrap_or((PAGE / slot).min(32) as u16);
+        let sheaf = c.sheaf.unwrap_or((PAGE / slot).min(64) as u16);
         let meta = &inner.meta;
         let sizes = [
             size_of::<Self>(),
@@ -115,6 +117,7 @@ impl Record {
                 usable: layout.usable as u32,
                 link: layout.link as u32,
                 debug,
+                plain: !debug && c.policy == NodePolicy::Local,
                 strict: inner.config.hardened || c.migrate.is_some() || debug,
                 reciprocal: (1u64 << 44).div_ceil(slot as u64),
                 charge: slot as u64 + u64::from(c.owner_bytes),
@@ -232,8 +235,7 @@ impl Record {
 
     pub(crate) fn stat(&self, inner: &Inner) -> CacheStat {
         let mut cached = 0;
-        for cpu in 0..inner.topology.cpus() {
-            let _area = inner.lock_area(cpu);
+        for (cpu, _) in inner.areas.lock_all().cpus() {
             // SAFETY: the area is locked.
             cached += unsafe { self.sheaf(cpu) }.map_or(0, |s| s.len() as u64);
         }

@@ -52,6 +52,9 @@ impl Inner {
         match class_of(size, align) {
             Some(class) if align <= PAGE => {
                 let record = self.class(class)?;
+                if let Some(object) = self.alloc_fast(record, owner) {
+                    return Ok(object);
+                }
                 let object = self.alloc_object(record, owner, None)?;
                 if record.is_debug() {
                     record.request(object.as_ptr(), size);

@@ -241,16 +241,16 @@ impl Inner {
             // Told afterwards: whoever is told may allocate.
             let mut told = [None; TOLD];
             let mut n = 0;
-            self.with_all_cpus(|_| {
-                found += record.with_slab(slab, chunk.node(), |slab| {
-                    record.look_over(slab, &mut |damage| {
-                        if let Some(place) = told.get_mut(n) {
-                            *place = Some(damage);
-                        }
-                        n += 1;
-                    })
-                });
+            let all = self.areas.lock_all();
+            found += record.with_slab(slab, chunk.node(), |slab| {
+                record.look_over(slab, &mut |damage| {
+                    if let Some(place) = told.get_mut(n) {
+                        *place = Some(damage);
+                    }
+                    n += 1;
+                })
             });
+            drop(all);
             told.into_iter().flatten().for_each(&mut *each);
         }
         found

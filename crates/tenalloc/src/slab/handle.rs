@@ -36,9 +36,13 @@ impl Cache {
     ///
     /// # Errors
     /// [`Error::Limit`], [`Error::NoMemory`], [`Error::GroupRemoved`]; nothing is charged then.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&self, group: &Group) -> Result<NonNull<u8>> {
-        self.ctl.inner().alloc_object(self.record(), group.owner_id(&self.ctl)?, None)
+        let (inner, owner) = (self.ctl.inner(), group.owner_id(&self.ctl)?);
+        match inner.alloc_fast(self.record(), owner) {
+            Some(object) => Ok(object),
+            None => inner.alloc_object(self.record(), owner, None),
+        }
     }
 
     /// As [`alloc`](Self::alloc), for an object that will be on a list of `lru`: the lists are made first, and the
@@ -85,10 +89,14 @@ impl Cache {
     ///
     /// # Safety
     /// Nobody uses the object any more.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<()> {
+        let inner = self.ctl.inner();
+        if inner.free_fast(object, Some(self.record())) {
+            return Ok(());
+        }
         // SAFETY: the caller's promise.
-        unsafe { self.ctl.inner().free_object(object, Some(self.record())) }
+        unsafe { inner.free_object(object, Some(self.record())) }
     }
 
     /// Its name.

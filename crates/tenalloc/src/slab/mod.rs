@@ -14,12 +14,13 @@
 //! * `classes`: any size by way of caches and page runs.
 //! * `realloc`: the same object, smaller or larger.
 //! * `debug`: red zones and poison.
-//! * `path`: the way of an object, from request to owner entry and back.
+//! * `path`: the way of an object, from request to owner entry and back; `fast`: that of most.
 
 pub(crate) mod cache;
 pub(crate) mod classes;
 mod config;
 mod debug;
+mod fast;
 mod geometry;
 mod handle;
 pub(crate) mod owners;

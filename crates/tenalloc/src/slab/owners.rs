@@ -83,6 +83,27 @@ impl Owners {
         }
     }
 
+    /// As [`set`](Self::set) where that takes no more than a store. False: nothing was done.
+    #[inline]
+    pub(crate) fn set_soon(&self, index: impl FnOnce() -> usize, id: u32) -> bool {
+        match read(self.0.load(Acquire)) {
+            Word::One(owner) => owner == id,
+            Word::Vector(v) => {
+                self.entry(v, index()).store(id, Relaxed);
+                true
+            }
+            Word::None => false,
+        }
+    }
+
+    /// As [`take`](Self::take) after [`get`](Self::get), by the only one who frees this object now.
+    #[inline]
+    pub(crate) fn clear(&self, index: usize) {
+        if let Word::Vector(v) = read(self.0.load(Acquire)) {
+            self.entry(v, index).store(0, Relaxed);
+        }
+    }
+
     /// Replaces `word`, if it is still that, by a vector with `fill` everywhere. False: no memory.
     #[cold]
     fn publish(&self, word: u64, fill: u32, vectors: &impl Vectors) -> bool {

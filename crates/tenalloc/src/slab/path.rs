@@ -135,11 +135,12 @@ impl Inner {
     /// A free object: from the sheaf if it is of the CPU's node, else from a slab.
     fn take_object(&self, cpu: &Locked<'_>, record: &Record, node: Option<u8>) -> Result<NonNull<u8>> {
         let nodes = self.topology.nodes();
-        let (node, elsewhere) = node.map_or_else(|| record.wanted_node(cpu.node, nodes), |node| (node, true));
+        let (node, elsewhere) =
+            node.map_or_else(|| record.wanted_node(cpu.node(), nodes), |node| (node, true));
         let mut object = None;
-        if node == cpu.node && record.sheaf_capacity() > 0 {
+        if node == cpu.node() && record.sheaf_capacity() > 0 {
             // SAFETY: the area of this CPU is locked.
-            let sheaf = unsafe { record.sheaf(cpu.cpu) };
+            let sheaf = unsafe { record.sheaf(cpu.cpu()) };
             object = sheaf.and_then(Sheaf::pop);
             if object.is_none() {
                 // What is not needed now fills half the sheaf: frees are as likely to follow.
@@ -166,20 +167,20 @@ impl Inner {
     fn new_sheaf(&self, cpu: &Locked<'_>, record: &Record) -> Option<Sheaf> {
         let sheaf = Sheaf::create(record.sheaf_capacity(), &self.meta)?;
         // SAFETY: the area of this CPU is locked.
-        unsafe { record.set_sheaf(cpu.cpu, Some(sheaf)) };
+        unsafe { record.set_sheaf(cpu.cpu(), Some(sheaf)) };
         Some(sheaf)
     }
 
     /// Puts a free object away: into the sheaf if it is of the CPU's node, else into its slab.
     fn put_object(&self, cpu: &Locked<'_>, record: &Record, slab: NonNull<Slab>, object: NonNull<u8>) {
         // SAFETY: the object is out, so its slab is in place; `node` is fixed and `offline` atomic.
-        let local = unsafe { slab.as_ref().node == cpu.node && !slab.as_ref().offline.load(Acquire) };
+        let local = unsafe { slab.as_ref().node == cpu.node() && !slab.as_ref().offline.load(Acquire) };
         if local && record.sheaf_capacity() > 0 && !record.is_destroyed() {
             // SAFETY: the area of this CPU is locked.
-            let sheaf = unsafe { record.sheaf(cpu.cpu) }.or_else(|| self.new_sheaf(cpu, record));
+            let sheaf = unsafe { record.sheaf(cpu.cpu()) }.or_else(|| self.new_sheaf(cpu, record));
             if let Some(sheaf) = sheaf {
                 if sheaf.len() == sheaf.capacity() {
-                    self.flush(record, sheaf, sheaf.capacity() / 2);
+                    self.flush(record, cpu.node(), sheaf, sheaf.capacity() / 2);
                 }
                 if sheaf.push(object.as_ptr()) {
                     return;
@@ -229,35 +230,29 @@ impl Inner {
         moved
     }
 
-    /// Returns a sheaf's objects to their slabs until `keep` are left.
-    fn flush(&self, record: &Record, sheaf: Sheaf, keep: usize) {
-        while sheaf.len() > keep {
-            let Some(object) = sheaf.pop() else { return };
-            if let Some(slab) = self.chunks.find(object as usize) {
-                record.put_back(self, slab, object);
-            }
-        }
+    /// Returns a sheaf's objects to their slabs until `keep` are left. All are of the CPU's node.
+    fn flush(&self, record: &Record, node: u8, sheaf: Sheaf, keep: usize) {
+        let rest = core::iter::from_fn(|| if sheaf.len() > keep { sheaf.pop() } else { None });
+        record.put_all_back(self, node, rest);
     }
 
     /// Returns what every CPU's sheaf of a cache holds to its slabs.
     pub(crate) fn flush_cache(&self, record: &Record) {
-        for cpu in 0..self.topology.cpus() {
-            let _area = self.lock_area(cpu);
+        for (cpu, node) in self.areas.lock_all().cpus() {
             // SAFETY: the area is locked.
             if let Some(sheaf) = unsafe { record.sheaf(cpu) } {
-                self.flush(record, sheaf, 0);
+                self.flush(record, node, sheaf, 0);
             }
         }
     }
 
     /// Takes every CPU's sheaf of a cache away.
     pub(crate) fn drop_sheaves(&self, record: &Record) {
-        for cpu in 0..self.topology.cpus() {
-            let _area = self.lock_area(cpu);
+        for (cpu, node) in self.areas.lock_all().cpus() {
             // SAFETY: the area is locked; the sheaf is empty when it goes.
             unsafe {
                 if let Some(sheaf) = record.sheaf(cpu) {
-                    self.flush(record, sheaf, 0);
+                    self.flush(record, node, sheaf, 0);
                     record.set_sheaf(cpu, None);
                     sheaf.destroy(&self.meta);
                 }
@@ -328,8 +323,8 @@ impl Inner {
         let bytes = (pages * PAGE) as u64;
         let (mut cpu, owner) = self.pay(owner, bytes + u64::from(OWNER_BYTES))?;
         // As for slabs: here if possible, else elsewhere.
-        let others = (0..self.topology.nodes()).filter(|n| *n != cpu.node);
-        let slab = core::iter::once(cpu.node)
+        let others = (0..self.topology.nodes()).filter(|n| *n != cpu.node());
+        let slab = core::iter::once(cpu.node())
             .chain(others)
             .find_map(|node| self.chunks.alloc(pages, align.max(PAGE), node, Kind::Large));
         let Some(slab) = slab else {

@@ -41,6 +41,14 @@ impl Sheaf {
         unsafe { self.0.add(1).cast::<*mut u8>().add(index) }
     }
 
+    /// What [`pop`](Self::pop) would give.
+    #[inline]
+    pub(crate) fn last(self) -> Option<*mut u8> {
+        let len = self.len().checked_sub(1)?;
+        // SAFETY: the area's lock is held; entries below `len` are initialised.
+        Some(unsafe { self.entry(len).read() })
+    }
+
     #[inline]
     pub(crate) fn pop(self) -> Option<*mut u8> {
         let len = self.len().checked_sub(1)?;

@@ -30,12 +30,12 @@ impl Event {
 }
 
 /// Sleeps while `word` is `value`; may return for no reason.
-pub(super) fn sleep(word: &AtomicU32, value: u32, time: Option<Duration>) {
+pub(crate) fn sleep(word: &AtomicU32, value: u32, time: Option<Duration>) {
     call(word, libc::FUTEX_WAIT, value, time);
 }
 
 /// Wakes up to `number` who sleep on `word`.
-pub(super) fn wake(word: &AtomicU32, number: u32) {
+pub(crate) fn wake(word: &AtomicU32, number: u32) {
     call(word, libc::FUTEX_WAKE, number, None);
 }
 

@@ -3,18 +3,18 @@
 use core::cell::UnsafeCell;
 use loom::sync::{Mutex, MutexGuard};
 
-pub(super) struct Futex {
+pub(crate) struct Futex {
     /// The guard of whoever holds the mutex; declared first, so that it goes first.
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     mutex: Mutex<()>,
 }
 
 impl Futex {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { held: UnsafeCell::new(None), mutex: Mutex::new(()) }
     }
 
-    pub(super) fn lock(&self) {
+    pub(crate) fn lock(&self) {
         let guard = self.mutex.lock().expect("a model that panics ends");
         // SAFETY: the guard is dropped by `unlock`, before the mutex; until then only the holder touches `held`.
         unsafe {
@@ -23,7 +23,7 @@ impl Futex {
         };
     }
 
-    pub(super) fn unlock(&self) {
+    pub(crate) fn unlock(&self) {
         // SAFETY: the caller holds the lock.
         drop(unsafe { (*self.held.get()).take() });
     }

@@ -30,8 +30,10 @@ mod futex;
 mod futex;
 mod rank;
 
-pub(crate) use event::Event;
+pub(crate) use event::{Event, sleep, wake};
+pub(crate) use futex::Futex as Raw;
 pub(crate) use rank::Rank;
+pub(crate) use rank::{acquire as acquired, release as released};
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -74,23 +76,6 @@ impl<T> Lock<T> {
         rank::acquire(rank, core::ptr::from_ref(self) as usize);
         self.raw.lock();
         Guard { lock: self, rank }
-    }
-
-    /// Unlocks for a guard that was forgotten.
-    ///
-    /// # Safety
-    /// This thread locked it, forgot the guard, and has no reference to the value left.
-    pub(crate) unsafe fn force_unlock(&self) {
-        drop(Guard { lock: self, rank: self.rank });
-    }
-
-    /// The value of a lock whose guard was forgotten.
-    ///
-    /// # Safety
-    /// This thread holds the lock, and has no mutable reference to the value.
-    pub(crate) unsafe fn peek(&self) -> &T {
-        // SAFETY: the caller's promise.
-        unsafe { &*self.value.get() }
     }
 }
 

@@ -23,13 +23,13 @@ pub(crate) enum Rank {
 
 #[cfg(any(not(debug_assertions), feature = "loom"))]
 #[inline(always)]
-pub(super) fn acquire(_: Rank, _: usize) {}
+pub(crate) fn acquire(_: Rank, _: usize) {}
 #[cfg(any(not(debug_assertions), feature = "loom"))]
 #[inline(always)]
-pub(super) fn release(_: Rank) {}
+pub(crate) fn release(_: Rank) {}
 
 #[cfg(all(debug_assertions, not(feature = "loom")))]
-pub(super) use checked::{acquire, release};
+pub(crate) use checked::{acquire, release};
 
 #[cfg(all(debug_assertions, not(feature = "loom")))]
 mod checked {

@@ -107,12 +107,25 @@ impl Record {
     pub(crate) fn put_back(&self, inner: &Inner, slab: NonNull<Slab>, object: *mut u8) {
         // SAFETY: the object is out, so its slab is in place; the lock is taken below, `node` is fixed.
         let node = unsafe { slab.as_ref().node };
+        self.put_back_locked(inner, &mut self.node(node).lock(), slab, object);
+    }
+
+    /// As [`put_back`](Self::put_back), for objects of this cache, all of `node`.
+    pub(crate) fn put_all_back(&self, inner: &Inner, node: u8, objects: impl Iterator<Item = *mut u8>) {
         let mut n = self.node(node).lock();
+        for object in objects {
+            // SAFETY: the object is out, so its slab is in place.
+            let slab = unsafe { inner.chunks.run_of(object as usize) };
+            self.put_back_locked(inner, &mut n, slab, object);
+        }
+    }
+
+    fn put_back_locked(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: NonNull<Slab>, object: *mut u8) {
         let slab = slab.as_ptr();
         // SAFETY: the lock is held.
         unsafe { (*slab).push(object, self) };
         n.out -= 1;
-        self.relist(&mut n, slab);
+        self.relist(n, slab);
         // SAFETY: the lock is held.
         if unsafe { (*slab).out } == 0 {
             // SAFETY: as above. Nobody has an object of the slab or is on his way to one.
@@ -124,7 +137,7 @@ impl Record {
             let unwanted = unsafe { (*slab).offline.load(Acquire) };
             let others = n.empty > 1 || n.lists[..FULLNESS].iter().any(|l| !l.is_null());
             if others || unwanted {
-                self.drop_slab(inner, &mut n, slab);
+                self.drop_slab(inner, n, slab);
             }
         }
     }

@@ -1,0 +1,201 @@
+//! The fast way, on the machine's own CPUs: threads that are preempted, moved and signalled in its middle, while others
+//! read sums, drain stocks, and remove groups and caches. A made-up machine has no restartable sequences, so none of the
+//! tests that run on one come this way.
+
+mod common;
+use common::Random;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
+use tenalloc::{Cache, CacheConfig, Config, Controller, Error, Group};
+
+struct Live {
+    object: NonNull<u8>,
+    mark: u64,
+}
+
+/// Moves this thread to a CPU, if it may go there.
+fn move_to(cpu: usize) {
+    // SAFETY: a zeroed set is a valid one; the call reads it only. A CPU that does not exist is refused.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu % 2, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+    }
+}
+
+/// Allocates and frees at random until `end`; marks say that nobody else has the object. Returns how often it allocated.
+fn work(cache: &Cache, groups: &[Group], seed: u64, end: &AtomicBool, moves: bool) -> u64 {
+    let mut random = Random(seed);
+    let mut live: Vec<Live> = Vec::new();
+    let mut done = 0;
+    while !end.load(Relaxed) {
+        for _ in 0..200 {
+            if live.len() > 400 || !live.is_empty() && random.below(2) == 0 {
+                let Live { object, mark } = live.swap_remove(random.below(live.len()));
+                // SAFETY: live and ours.
+                unsafe {
+                    assert_eq!(object.cast::<u64>().read(), mark, "somebody else has it too");
+                    cache.free(object).unwrap();
+                }
+            } else {
+                let group = &groups[random.below(groups.len())];
+                let object = match cache.alloc(group) {
+                    Ok(object) => object,
+                    Err(Error::Limit(_)) => continue,
+                    Err(e) => panic!("{e}"),
+                };
+                let mark = seed << 48 | done;
+                // SAFETY: new and ours.
+                unsafe { object.cast::<u64>().write(mark) };
+                live.push(Live { object, mark });
+                done += 1;
+            }
+        }
+        if moves {
+            move_to(random.below(2));
+        }
+    }
+    for Live { object, .. } in live {
+        // SAFETY: live and ours.
+        unsafe { cache.free(object) }.unwrap();
+    }
+    done
+}
+
+/// A signal every 50 µs of its processor time to each of this process's threads in turn, as the kernel sees fit.
+fn with_signals<R>(body: impl FnOnce() -> R) -> R {
+    extern "C" fn nothing(_: i32) {}
+    let every = |microseconds| {
+        let time = libc::timeval { tv_sec: 0, tv_usec: microseconds };
+        let timer = libc::itimerval { it_interval: time, it_value: time };
+        // SAFETY: the timer is read only.
+        unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
+    };
+    // SAFETY: the handler does nothing; the struct is valid when zeroed.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut());
+    }
+    every(50);
+    let result = body();
+    every(0);
+    result
+}
+
+fn storm(hardened: bool, threads: u64, moves: bool) {
+    let ctl = Controller::new(Config::new().hardened(hardened)).unwrap();
+    let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
+    let parent = ctl.root().create("p").unwrap();
+    let groups: Vec<_> = (0..3).map(|i| parent.create(&format!("g{i}")).unwrap()).collect();
+    groups[2].set_max(300 * cache.charge());
+    let (end, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    with_signals(|| {
+        std::thread::scope(|s| {
+            for t in 0..threads {
+                let (cache, groups, end, done) = (&cache, &groups, &end, &done);
+                s.spawn(move || done.fetch_add(work(cache, groups, t + 1, end, moves), Relaxed));
+            }
+            let start = Instant::now();
+            let mut round = 0;
+            while start.elapsed() < Duration::from_millis(700) {
+                // Each stops all CPUs in its own way.
+                assert!(groups[2].current() <= groups[2].max());
+                assert_eq!(parent.exact() % cache.charge(), 0, "between two steps of an object");
+                ctl.stat();
+                ctl.trim();
+                let passing = parent.create(&format!("passing{round}")).unwrap();
+                let object = cache.alloc(&passing).unwrap();
+                passing.remove().unwrap();
+                // SAFETY: live and ours.
+                unsafe { cache.free(object) }.unwrap();
+                round += 1;
+            }
+            end.store(true, Relaxed);
+            assert!(round > 3, "the CPUs were hardly ever stopped");
+        });
+    });
+    assert!(done.load(Relaxed) > 10_000);
+    assert_eq!((parent.exact(), ctl.stat().objects, ctl.stat().corrupted), (0, 0, 0));
+    ctl.trim();
+    assert_eq!((ctl.root().current(), ctl.slab_bytes()), (0, 0), "every byte is back");
+}
+
+#[test]
+fn two_threads_preempted_and_signalled() {
+    storm(false, 2, false);
+}
+
+#[test]
+fn more_threads_than_cpus_that_move() {
+    storm(false, 7, true);
+}
+
+#[test]
+fn hardened() {
+    storm(true, 3, true);
+}
+
+/// What is wrong is told on the fast way as on the whole one.
+#[test]
+fn mistakes_are_told() {
+    for hardened in [false, true] {
+        let ctl = Controller::new(Config::new().hardened(hardened)).unwrap();
+        let g = ctl.root().create("g").unwrap();
+        let (a, b) =
+            (ctl.cache(&CacheConfig::new("a", 64)).unwrap(), ctl.cache(&CacheConfig::new("b", 64)).unwrap());
+        // Sheaves and slots are there from here on, and a vector.
+        let other = ctl.root().create("other").unwrap();
+        let stay = [a.alloc(&g).unwrap(), a.alloc(&other).unwrap()];
+        for _ in 0..100 {
+            let object = a.alloc(&g).unwrap();
+            let address = object.as_ptr() as usize;
+            let inside = object.map_addr(|a| a.saturating_add(8));
+            // SAFETY: refused, but for the last good one.
+            unsafe {
+                assert_eq!(b.free(object), Err(Error::WrongCache { address }));
+                assert_eq!(a.free(inside), Err(Error::Interior { address: address + 8 }));
+                assert_eq!(a.free(object), Ok(()));
+                assert_eq!(a.free(object), Err(Error::DoubleFree { address }));
+                assert!(ctl.free(NonNull::from(&mut 5u8)).is_err());
+            }
+        }
+        g.remove().unwrap();
+        assert_eq!(a.alloc(&g), Err(Error::GroupRemoved));
+        // SAFETY: live and ours.
+        stay.into_iter().for_each(|o| unsafe { ctl.free(o) }.unwrap());
+        let elsewhere = Controller::new(Config::new()).unwrap();
+        assert_eq!(a.alloc(&elsewhere.root()), Err(Error::NotFound));
+        a.destroy().unwrap();
+        assert_eq!(ctl.root().exact(), 0);
+    }
+}
+
+/// A cache that is destroyed while others allocate from it: they are told, and nothing is lost.
+#[test]
+fn destruction_while_others_allocate() {
+    let ctl = Controller::new(Config::new().hardened(false)).unwrap();
+    let g = ctl.root().create("g").unwrap();
+    for round in 0..300 {
+        let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
+        std::thread::scope(|s| {
+            let (cache, g) = (&cache, &g);
+            s.spawn(move || {
+                for _ in 0..200 {
+                    match cache.alloc(g) {
+                        // SAFETY: live and ours.
+                        Ok(object) => unsafe { cache.free(object) }.unwrap(),
+                        Err(Error::CacheDestroyed) => break,
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            });
+            while cache.clone().destroy() == Err(Error::CacheBusy { objects: 1 }) {
+                std::hint::spin_loop();
+            }
+        });
+        assert_eq!((g.exact(), ctl.slab_bytes()), (0, 0), "round {round}");
+    }
+}

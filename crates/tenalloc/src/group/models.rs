@@ -252,10 +252,10 @@ impl Wait {
     fn drain(&self, waited: bool) {
         let mut area = self.area.lock();
         area.1 |= waited;
-        while let Some(slot) = area.0.drain(|_| true) {
+        area.0.drain(|slot| {
             self.group.uncharge(slot.bytes.into());
             self.look_below();
-        }
+        });
         drop(area);
         self.settle();
     }

@@ -61,7 +61,7 @@ impl Stock {
         let (slots, mask) =
             if self.many.is_null() { (self.few.as_mut_ptr(), FEW - 2) } else { (self.many, MANY - 2) };
         // SAFETY: both have as many slots as their mask and one, an even number.
-        unsafe { &mut *slots.add(owner as usize * 2 & mask).cast::<[Slot; 2]>() }
+        unsafe { &mut *slots.add((owner as usize * 2) & mask).cast::<[Slot; 2]>() }
     }
 
     fn all(&mut self) -> &mut [Slot] {

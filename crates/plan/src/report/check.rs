@@ -1,0 +1,48 @@
+//! The published check for people: every measured figure beside the computed one.
+
+use std::io::{self, Write};
+
+use super::table::wrap;
+use crate::published::{AT_BOOT, Check, pair_in_use};
+
+/// Prints one line a figure.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(checks: &[Check], mut out: impl Write, width: usize) -> io::Result<()> {
+    let out = &mut out;
+    let head = "Bytes measured on real kernels (published, see crates/plan/data/published.csv) and computed by the formulas";
+    wrap(out, "", head, width)?;
+    writeln!(
+        out,
+        "\n{:<6} {:>5} {:>16}  {:<16} {:>12} {:>12} {:>8}",
+        "Linux", "nodes", "groups × mounts", "of a", "measured", "computed", "off"
+    )?;
+    for check in checks {
+        let of = if check.of == "pair" { "group × mount" } else { check.of };
+        let digits = usize::from(check.of == "pair");
+        let mark = if check.by_construction { "  (its own basis)" } else { "" };
+        writeln!(
+            out,
+            "{:<6} {:>5} {:>16}  {of:<16} {:>12.digits$} {:>12.digits$} {:>+7.2} %{mark}",
+            check.kernel,
+            check.nodes,
+            format!("{} × {}", check.groups, check.mounts),
+            check.measured,
+            check.computed,
+            100.0 * check.off(),
+        )?;
+    }
+    let (measured, computed) = pair_in_use();
+    writeln!(
+        out,
+        "6.12       2                   a pair in use    {measured:>12} {computed:>12} {:>+7.2} %",
+        0.0
+    )?;
+    writeln!(out)?;
+    let text = format!(
+        "Taken from the measurements: what a mount takes alone, what a group takes for its own (its own basis), and {AT_BOOT} \
+         superblocks at boot. Why 6.1 takes more than its formula: docs/plan.md."
+    );
+    wrap(out, "", &text, width)
+}

@@ -7,7 +7,7 @@ use tenalloc_designs::kernel::Version;
 use crate::advice::{self, Advice};
 use crate::formulas::{self, Formula};
 use crate::host::{Host, Read, Unread};
-use crate::situation::{Error, Input, Origin, Situation};
+use crate::situation::{Error, Input, MOST_GROUPS, Origin, Situation};
 use crate::spend::{self, Row};
 use crate::sweep::{Curve, Range};
 use crate::vectors::{SlabTable, Slack};
@@ -242,11 +242,83 @@ fn situation(request: &Request, host: &Host, inputs: &mut Inputs) -> Situation {
 /// Living and dying ones together: both have shrinker state and handles.
 fn groups(request: &Request, host: &Host, inputs: &mut Inputs) -> u64 {
     if let Some(range) = request.groups {
-        return inputs.pick(("groups", "M"), Some(range.last()), None, (0, ""));
+        // Of a range the last step that Linux has ids for: beyond it there is nothing to compare.
+        let possible = range.steps().into_iter().rev().find(|step| *step <= MOST_GROUPS);
+        let groups = possible.filter(|_| !range.is_one()).unwrap_or(range.last());
+        return inputs.pick(("groups", "M"), Some(groups), None, (0, ""));
     }
     let living = inputs.pick(("groups", "M"), None, host.groups.as_ref(), (0, "none could be read"));
     match &host.dying {
         Some(dying) => living.saturating_add(inputs.pick(("dying-groups", "M"), None, Some(dying), (0, ""))),
         None => living,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(request: &Request) -> Plan {
+        Plan::new(request, &Host::default()).unwrap()
+    }
+
+    fn given(groups: &str, mounts: &str) -> Request {
+        Request {
+            kernel: "6.12".parse().ok(),
+            nodes: Some(2),
+            groups: groups.parse().ok(),
+            mounts: mounts.parse().ok(),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn a_host_of_which_nothing_is_known_has_a_plan_too() {
+        let plan = plan(&Request::default());
+        assert!(!plan.hypothetical && plan.inputs.iter().all(|input| input.origin == Origin::Assumed));
+        assert_eq!((plan.kernel.as_str(), plan.designs.len()), ("6.12", 11));
+    }
+
+    #[test]
+    fn what_was_given_is_told_apart_from_what_was_read() {
+        let read = |value| Some(Read { value, from: "/a/file".into() });
+        let host = Host {
+            nodes: read(4),
+            cpus: read(64),
+            memory: read(1 << 30),
+            mounts: read(40),
+            ..Host::default()
+        };
+        let plan = Plan::new(&given("1000", "1000"), &host).unwrap();
+        let origins: Vec<_> =
+            plan.inputs.iter().map(|i| (i.name, i.origin)).filter(|(_, o)| *o != Origin::Assumed).collect();
+        let given = ["kernel", "nodes", "groups", "mounts"].map(|name| (name, Origin::Given));
+        assert_eq!(origins, [given[0], given[1], ("cpus", Origin::Host), given[2], given[3]]);
+        assert!(plan.hypothetical && plan.memory.is_none(), "another machine has another memory");
+        assert_eq!(plan.running().map(|row| row.design), Some("linux-6.7"));
+    }
+
+    #[test]
+    fn a_range_is_shown_where_linux_still_can() {
+        let long = plan(&given("100..100000", "50"));
+        let groups = long.inputs.iter().find(|input| input.name == "groups").unwrap();
+        assert_eq!((&groups.value, long.curve.is_some()), (&Value::from(50_000), true));
+        assert_eq!(plan(&given("70000", "50")).running().unwrap().bytes, None);
+        let two = Plan::new(&given("1..5", "1..5"), &Host::default()).unwrap_err();
+        assert_eq!(
+            two.to_string(),
+            "only one of --groups and --mounts can be a range: give the other as one number"
+        );
+    }
+
+    #[test]
+    fn the_same_numbers_as_json() {
+        let json = serde_json::to_value(plan(&given("10000", "10000"))).unwrap();
+        assert_eq!((&json["schema"], &json["version"]), (&"tenalloc.plan".into(), &1.into()));
+        let row = &json["designs"][6];
+        assert_eq!((&row["design"], &row["running"]), (&"linux-6.7".into(), &true.into()));
+        assert_eq!(row["bytes"]["shrinkers"], 20_002_u64 * (157 * 1024 + 2048));
+        assert_eq!(row["bytes"]["vectors"], Value::Null);
+        assert!(json["formulas"].as_array().is_some_and(|all| all.len() == crate::formulas::ALL.len()));
     }
 }

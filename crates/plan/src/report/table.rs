@@ -120,7 +120,10 @@ fn figures(plan: &Plan, out: &mut impl Write) -> io::Result<()> {
 fn growth(curve: &Curve, out: &mut impl Write) -> io::Result<()> {
     let lines: Vec<_> = curve.lines.iter().enumerate().collect();
     // Six columns a block: names stay whole in 80 cells.
-    for block in lines.chunks(6) {
+    for (number, block) in lines.chunks(6).enumerate() {
+        if number > 0 {
+            writeln!(out)?;
+        }
         write!(out, "{:>10}", curve.over)?;
         for (_, line) in block {
             write!(out, " {:>11}", line.design)?;
@@ -135,9 +138,9 @@ fn growth(curve: &Curve, out: &mut impl Write) -> io::Result<()> {
         }
         write!(out, "{:>10}", "log scale")?;
         for (_, line) in block {
-            write!(out, " {:>11}", sparks(&line.totals, curve))?;
+            write!(out, " {:>11}", sparks(&line.totals, curve).trim_end())?;
         }
-        writeln!(out, "\n")?;
+        writeln!(out)?;
     }
     Ok(())
 }

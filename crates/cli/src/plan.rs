@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     lists_per_mount: Option<u64>,
     /// Mounts that one group uses [default: each mount is used by one group]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     used_per_group: Option<f64>,
     /// Shrinkers that know groups beside those of the mounts
     #[arg(long, value_name = "N")]

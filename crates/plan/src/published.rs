@@ -6,6 +6,11 @@
 //! that kernel without any group, and what a group takes on it for its own (from the runs of 1,000 × 1,000 on 1 and on
 //! 2 nodes; these two rows then agree by construction and are marked). All that depends on how many there are of the
 //! others, and on the number of nodes, is computed.
+//!
+//! On 6.1 mounts measured more than computed. The runs were repeated for this project (`data/settled.csv`) and read twice:
+//! every 64 mounts the kernel makes the arrays of all groups anew and frees the old ones after a grace period, in
+//! batches. Right after the last mount many of the old ones are still there; 20 seconds later they are gone, and the
+//! formula holds. The published figures lie between the two.
 
 use serde::Serialize;
 use tenalloc_designs::kernel::generation::{Generation, Lists, Version};
@@ -14,6 +19,8 @@ use tenalloc_designs::kernel::{Kmalloc, ids};
 
 /// The measurements.
 const TABLE: &str = include_str!("../data/published.csv");
+/// The runs on 6.1 repeated, with a pause.
+const SETTLED: &str = include_str!("../data/settled.csv");
 /// Superblocks of those machines before the test, the kernel's own among them. Not published. Two measurements bound it:
 /// on 6.12 kmalloc-1k grew by 156 units a group and node with 10,000 mounts more and by 16 with 1,000 (25 to 48), and on
 /// 5.10 the bytes of a group differ by 1,454 between 1,000 and 10,000 groups (28).
@@ -32,7 +39,7 @@ pub struct Check {
     pub groups: u64,
     /// Mounts of the run.
     pub mounts: u64,
-    /// `mount`, `pair` or `group`.
+    /// `mount`, `pair` or `group`; `settled mount`: of the repeated runs, after a pause.
     pub of: &'static str,
     /// Bytes measured.
     pub measured: f64,
@@ -50,6 +57,7 @@ impl Check {
 }
 
 /// A line of the table.
+#[derive(Clone, Copy)]
 struct Run {
     kernel: Version,
     nodes: u64,
@@ -79,6 +87,17 @@ fn run(line: &str) -> Option<Run> {
     })
 }
 
+/// A line of the repeated runs: kernel, nodes, groups, mounts, and bytes of a mount at once and settled.
+fn settled() -> Vec<(Version, [u64; 5])> {
+    let line = |line: &str| {
+        let (kernel, numbers) = line.split_once(',')?;
+        let mut numbers = numbers.split(',').map(str::parse::<u64>);
+        let mut number = || numbers.next()?.ok();
+        Some((kernel.parse().ok()?, [number()?, number()?, number()?, number()?, number()?]))
+    };
+    SETTLED.lines().filter_map(line).collect()
+}
+
 /// All measurements, each with what is computed for it.
 pub fn checks() -> Vec<Check> {
     let runs = runs();
@@ -106,6 +125,19 @@ pub fn checks() -> Vec<Check> {
             let is_basis = (run.groups, run.mounts) == (1000, 1000);
             checks.push(check("group", run.per_group, own + lists_there_already(run), is_basis));
         }
+    }
+    for (kernel, [nodes, groups, mounts, _, after]) in settled() {
+        let Some(basis) = runs.iter().find(|run| run.kernel == kernel) else { continue };
+        checks.push(Check {
+            kernel: kernel.to_string(),
+            nodes,
+            groups,
+            mounts,
+            of: "settled mount",
+            measured: after as f64,
+            computed: mount(&Run { nodes, groups, mounts, ..*basis }),
+            by_construction: false,
+        });
     }
     checks
 }
@@ -155,17 +187,36 @@ mod tests {
         assert_eq!((runs().len(), lines), (11, 12));
     }
 
-    /// 5.10 and 6.12 within 1 %, 6.1 within 10 % or explained in docs/plan.md.
+    /// 5.10 and 6.12 within 1 %; 6.1 once it has settled within 3 %, before that never less than computed.
     #[test]
     fn real_kernels_agree() {
         for check in checks() {
-            let most = match check.kernel.as_str() {
-                "6.1" => 0.21,
-                _ => 0.01,
+            let [least, most] = match (check.kernel.as_str(), check.of) {
+                ("6.1", "settled mount") => [-0.03, 0.03],
+                ("6.1", "group") => [-0.02, 0.02],
+                ("6.1", _) => [-0.21, 0.0],
+                _ => [-0.01, 0.01],
             };
-            assert!(check.off().abs() <= most, "{check:?} is off by {:.2} %", 100.0 * check.off());
+            assert!(
+                (least..=most).contains(&check.off()),
+                "{check:?} is off by {:.2} %",
+                100.0 * check.off()
+            );
         }
         assert_eq!(pair_in_use(), (128, 128));
+    }
+
+    /// What is not explained by the formula on 6.1 goes away by itself: the published figure lies between ours right after
+    /// the mounts and ours after a pause.
+    #[test]
+    fn old_arrays_of_6_1_wait_for_a_grace_period() {
+        let runs = runs();
+        for (kernel, [nodes, groups, mounts, at_once, after]) in settled() {
+            let same = |r: &&Run| (r.kernel, r.nodes, r.groups, r.mounts) == (kernel, nodes, groups, mounts);
+            let published = runs.iter().find(same).unwrap().per_mount;
+            assert!((after as f64) < published && published < at_once as f64, "{nodes} {groups} {mounts}");
+        }
+        assert!(settled().len() >= 2);
     }
 
     #[test]

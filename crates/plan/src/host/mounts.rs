@@ -22,10 +22,8 @@ pub(super) fn read(root: &Root, host: &mut Host) {
     for name in ["self"].into_iter().chain(numbers.map(String::as_str)) {
         processes += u64::from(name != "self");
         // Without permission the namespace has no name: then its mounts are simply read again.
-        if let Some(namespace) = root.link(&format!("/proc/{name}/ns/mnt")) {
-            if !namespaces.insert(namespace) {
-                continue;
-            }
+        if root.link(&format!("/proc/{name}/ns/mnt")).is_some_and(|namespace| !namespaces.insert(namespace)) {
+            continue;
         }
         match root.text(&format!("/proc/{name}/mountinfo")) {
             Ok(text) => devices.extend(text.lines().filter_map(device)),

@@ -171,7 +171,7 @@ fn what_may_not_be_read_is_said() {
     let machine = Machine::new(&BASE);
     let slabinfo = machine.0.path().join("proc/slabinfo");
     fs::write(&slabinfo, "slabinfo - version: 2.1\n").unwrap();
-    fs::set_permissions(&slabinfo, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&slabinfo, fs::Permissions::from_mode(0o000)).unwrap();
     let host = machine.read();
     let told = host.unread.iter().find(|u| u.what == "/proc/slabinfo").unwrap();
     // Root reads it all the same, and finds no cache in it.

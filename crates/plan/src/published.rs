@@ -39,7 +39,8 @@ pub struct Check {
     pub groups: u64,
     /// Mounts of the run.
     pub mounts: u64,
-    /// `mount`, `pair` or `group`; `settled mount`: of the repeated runs, after a pause.
+    /// `mount`, `pair` or `group`; `settled mount`: of the repeated runs, after a pause;
+    /// `settled mount in use`: without free slots.
     pub of: &'static str,
     /// Bytes measured.
     pub measured: f64,
@@ -87,13 +88,36 @@ fn run(line: &str) -> Option<Run> {
     })
 }
 
-/// A line of the repeated runs: kernel, nodes, groups, mounts, and bytes of a mount at once and settled.
-fn settled() -> Vec<(Version, [u64; 5])> {
+/// A line of the repeated runs: bytes of a mount.
+#[derive(Clone, Copy)]
+struct Settled {
+    kernel: Version,
+    nodes: u64,
+    groups: u64,
+    mounts: u64,
+    /// Right after the last mount.
+    #[cfg_attr(not(test), expect(dead_code, reason = "shown in docs/plan.md and held by a test"))]
+    at_once: u64,
+    /// After a pause.
+    settled: u64,
+    /// Of it slots that are not in use.
+    free: u64,
+}
+
+fn settled() -> Vec<Settled> {
     let line = |line: &str| {
         let (kernel, numbers) = line.split_once(',')?;
         let mut numbers = numbers.split(',').map(str::parse::<u64>);
         let mut number = || numbers.next()?.ok();
-        Some((kernel.parse().ok()?, [number()?, number()?, number()?, number()?, number()?]))
+        Some(Settled {
+            kernel: kernel.parse().ok()?,
+            nodes: number()?,
+            groups: number()?,
+            mounts: number()?,
+            at_once: number()?,
+            settled: number()?,
+            free: number()?,
+        })
     };
     SETTLED.lines().filter_map(line).collect()
 }
@@ -126,18 +150,24 @@ pub fn checks() -> Vec<Check> {
             checks.push(check("group", run.per_group, own + lists_there_already(run), is_basis));
         }
     }
-    for (kernel, [nodes, groups, mounts, _, after]) in settled() {
-        let Some(basis) = runs.iter().find(|run| run.kernel == kernel) else { continue };
-        checks.push(Check {
-            kernel: kernel.to_string(),
-            nodes,
-            groups,
-            mounts,
-            of: "settled mount",
-            measured: after as f64,
-            computed: mount(&Run { nodes, groups, mounts, ..*basis }),
+    let settled = settled();
+    for run in settled.iter().filter(|run| run.groups > 0) {
+        let is_alone = |r: &&Settled| (r.kernel, r.nodes, r.groups) == (run.kernel, run.nodes, 0);
+        let Some(alone) = settled.iter().find(is_alone) else { continue };
+        let grown = shrinkers_grown(run.kernel, run.nodes, run.groups, run.mounts)
+            - shrinkers_grown(alone.kernel, alone.nodes, 0, alone.mounts);
+        let check = |of, measured: u64, alone: u64| Check {
+            kernel: run.kernel.to_string(),
+            nodes: run.nodes,
+            groups: run.groups,
+            mounts: run.mounts,
+            of,
+            measured: measured as f64,
+            computed: alone as f64 + grown,
             by_construction: false,
-        });
+        };
+        checks.push(check("settled mount", run.settled, alone.settled));
+        checks.push(check("settled mount in use", run.settled - run.free, alone.settled - alone.free));
     }
     checks
 }
@@ -154,13 +184,14 @@ fn mount(run: &Run) -> f64 {
     let root = |nodes: u64| (2 * ROOT_NODE * nodes) as f64;
     let alone = run.alone - root(2) + root(run.nodes);
     let lists = 2.0 * list(run, run.groups + OWN_GROUP) - root(run.nodes);
-    let shrinkers = Generation::of(run.kernel).shrinkers;
-    let state = |shrinkers_there| {
-        let groups = run.groups + OWN_GROUP + 1; // the root too
-        shrinkers.total(groups, run.nodes, shrinkers_there, Kmalloc::X86)
-    };
-    let grown = state(AT_BOOT + run.mounts) - state(AT_BOOT);
-    alone + lists + grown as f64 / run.mounts as f64
+    alone + lists + shrinkers_grown(run.kernel, run.nodes, run.groups, run.mounts)
+}
+
+/// Growth of all shrinker state by `mounts` mounts, a mount's share: for the groups, the test's own and the root.
+fn shrinkers_grown(kernel: Version, nodes: u64, groups: u64, mounts: u64) -> f64 {
+    let shrinkers = Generation::of(kernel).shrinkers;
+    let state = |there| shrinkers.total(groups + OWN_GROUP + 1, nodes, there, Kmalloc::X86);
+    (state(AT_BOOT + mounts) - state(AT_BOOT)) as f64 / mounts as f64
 }
 
 /// What the lists that were there before the groups grew by, for each group: two a superblock, and the page cache's own.
@@ -187,12 +218,13 @@ mod tests {
         assert_eq!((runs().len(), lines), (11, 12));
     }
 
-    /// 5.10 and 6.12 within 1 %; 6.1 once it has settled within 3 %, before that never less than computed.
+    /// 5.10 and 6.12 within 1 %; 6.1 once it has settled within 10 %, without free slots within 1 %.
     #[test]
     fn real_kernels_agree() {
         for check in checks() {
             let [least, most] = match (check.kernel.as_str(), check.of) {
-                ("6.1", "settled mount") => [-0.03, 0.03],
+                ("6.1", "settled mount in use") => [-0.01, 0.01],
+                ("6.1", "settled mount") => [-0.10, 0.10],
                 ("6.1", "group") => [-0.02, 0.02],
                 ("6.1", _) => [-0.21, 0.0],
                 _ => [-0.01, 0.01],
@@ -211,12 +243,18 @@ mod tests {
     #[test]
     fn old_arrays_of_6_1_wait_for_a_grace_period() {
         let runs = runs();
-        for (kernel, [nodes, groups, mounts, at_once, after]) in settled() {
-            let same = |r: &&Run| (r.kernel, r.nodes, r.groups, r.mounts) == (kernel, nodes, groups, mounts);
-            let published = runs.iter().find(same).unwrap().per_mount;
-            assert!((after as f64) < published && published < at_once as f64, "{nodes} {groups} {mounts}");
+        let mut compared = 0;
+        for here in settled().iter().filter(|here| here.groups > 0) {
+            let key = (here.kernel, here.nodes, here.groups, here.mounts);
+            let published =
+                runs.iter().find(|r| (r.kernel, r.nodes, r.groups, r.mounts) == key).unwrap().per_mount;
+            // With 10,000 mounts the published run took more than ours at any time: its folders were made with the mounts.
+            let folders = 1_000.0;
+            let [least, most] = [here.settled as f64, here.at_once as f64].map(|bytes| bytes + folders);
+            assert!((least - folders..=most + 2.0 * folders).contains(&published), "{key:?}");
+            compared += 1;
         }
-        assert!(settled().len() >= 2);
+        assert_eq!(compared, 4);
     }
 
     #[test]

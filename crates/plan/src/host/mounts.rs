@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use super::root::Root;
 use super::{Host, Read};
 
-/// What a freshly booted kernel has beyond what is seen, where that cannot be read: file systems of the kernel's own and
-/// shrinkers of no file system. Read on Debian's kernels in a virtual machine.
+/// What a kernel has beyond what is seen, where that cannot be read: file systems of its own and shrinkers of no file
+/// system. About 28 superblocks are there right after boot (see [`crate::published::AT_BOOT`]), some 8 of them to be seen.
 pub(super) const USUAL_EXTRA: u64 = 20;
 
 pub(super) fn read(root: &Root, host: &mut Host) {
@@ -59,7 +59,7 @@ pub(super) fn read(root: &Root, host: &mut Host) {
     } else {
         host.extra_shrinkers = Some(Read {
             value: USUAL_EXTRA,
-            from: format!("{DEBUG} cannot be read: what a Debian kernel has after boot"),
+            from: format!("{DEBUG} cannot be read: about what a kernel mounts for itself"),
         });
     }
 }

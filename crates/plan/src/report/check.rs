@@ -15,20 +15,21 @@ pub fn write(checks: &[Check], mut out: impl Write, width: usize) -> io::Result<
     wrap(out, "", head, width)?;
     writeln!(
         out,
-        "\n{:<6} {:>5} {:>16}  {:<16} {:>12} {:>12} {:>8}",
+        "\n{:<6} {:>5} {:>16}  {:<20} {:>12} {:>12} {:>8}",
         "Linux", "nodes", "groups × mounts", "of a", "measured", "computed", "off"
     )?;
     for check in checks {
         let of = match check.of {
             "pair" => "group × mount",
             "settled mount" => "mount, settled",
+            "settled mount in use" => "… without free slots",
             of => of,
         };
         let digits = usize::from(check.of == "pair");
         let mark = if check.by_construction { "  (its own basis)" } else { "" };
         writeln!(
             out,
-            "{:<6} {:>5} {:>16}  {of:<16} {:>12.digits$} {:>12.digits$} {:>+7.2} %{mark}",
+            "{:<6} {:>5} {:>16}  {of:<20} {:>12.digits$} {:>12.digits$} {:>+7.2} %{mark}",
             check.kernel,
             check.nodes,
             format!("{} × {}", check.groups, check.mounts),
@@ -40,7 +41,7 @@ pub fn write(checks: &[Check], mut out: impl Write, width: usize) -> io::Result<
     let (measured, computed) = pair_in_use();
     writeln!(
         out,
-        "6.12       2                   a pair in use    {measured:>12} {computed:>12} {:>+7.2} %",
+        "6.12       2                   a pair in use        {measured:>12} {computed:>12} {:>+7.2} %",
         0.0
     )?;
     writeln!(out)?;

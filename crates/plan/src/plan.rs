@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 use tenalloc_designs::kernel::Version;
+use tenalloc_replay::report::units::counted;
 
 use crate::advice::{self, Advice};
 use crate::formulas::{self, Formula};
@@ -55,6 +56,8 @@ pub struct Plan {
     pub kernel: String,
     /// Groups, mounts or another number was given, so that this is not (only) the host as it is.
     pub hypothetical: bool,
+    /// Groups, mounts and nodes in words.
+    pub size: String,
     /// All numbers that went in.
     pub inputs: Vec<Input>,
     /// What could not be read.
@@ -105,6 +108,7 @@ impl Plan {
             tenalloc: env!("CARGO_PKG_VERSION"),
             kernel,
             hypothetical: given,
+            size: size(&situation),
             inputs: inputs.0,
             unread: if request.groups.is_some() && request.mounts.is_some() {
                 Vec::new()
@@ -122,10 +126,22 @@ impl Plan {
         })
     }
 
+    /// What the plan is about, in one line.
+    pub fn title(&self) -> String {
+        let what = if self.hypothetical { "Numbers given" } else { "This host" };
+        format!("{what}: Linux {}, {}", self.kernel, self.size)
+    }
+
     /// The row of the kernel in question.
     pub fn running(&self) -> Option<&Row> {
         self.designs.iter().find(|row| row.running)
     }
+}
+
+fn size(at: &Situation) -> String {
+    let groups = counted(at.groups, "group", "groups");
+    let mounts = counted(at.mounts, "mount", "mounts");
+    format!("{groups} × {mounts} × {}", counted(at.nodes, "node", "nodes"))
 }
 
 /// Other groups, mounts or nodes are another machine: this host's memory and slabs say nothing about it.
@@ -135,6 +151,11 @@ fn narrowed(request: &Request, host: &Host) -> Host {
     }
     Host { memory: None, slab: None, slabs: None, ..host.clone() }
 }
+
+/// What a kernel has beyond the mounts that are seen, where that cannot be read: file systems of its own and shrinkers of
+/// no file system. About 28 superblocks are there right after boot (see [`crate::published::AT_BOOT`]), of which 7 or so
+/// can be seen.
+const USUAL_EXTRA: u64 = 20;
 
 /// Collects inputs while they are decided.
 #[derive(Default)]
@@ -207,9 +228,14 @@ fn situation(request: &Request, host: &Host, inputs: &mut Inputs) -> Situation {
         }
     }
     // What a kernel mounts for itself belongs to a host, not to a number of mounts that somebody names.
-    let read = host.extra_shrinkers.as_ref().filter(|_| request.mounts.is_none());
-    let none = (0, "none beside the mounts that were given");
-    let extra_shrinkers = inputs.pick(("extra-shrinkers", ""), request.extra_shrinkers, read, none);
+    let (read, extra) = match (&request.mounts, &host.mounts) {
+        (None, Some(_)) => (
+            host.extra_shrinkers.as_ref(),
+            (USUAL_EXTRA, "about what a kernel mounts for itself; no file shows it"),
+        ),
+        _ => (None, (0, "none beside the mounts that were given")),
+    };
+    let extra_shrinkers = inputs.pick(("extra-shrinkers", ""), request.extra_shrinkers, read, extra);
     let on = (false, "not known: accounted, as is usual");
     let nokmem = inputs.pick(("nokmem", ""), request.nokmem, host.nokmem.as_ref(), on);
     let slabs = match (&request.slabs, &host.slabs) {

@@ -160,5 +160,5 @@ fn an_ordinary_user_is_answered_too() {
         return println!("skipped: neither an ordinary user nor setpriv");
     };
     let ended = run(command.arg("plan")).with(0);
-    assert!(ended.out.starts_with("This host, Linux "), "{}", ended.out);
+    assert!(ended.out.starts_with("This host: Linux "), "{}", ended.out);
 }

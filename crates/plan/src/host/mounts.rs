@@ -9,10 +9,6 @@ use std::collections::HashSet;
 use super::root::Root;
 use super::{Host, Read};
 
-/// What a kernel has beyond what is seen, where that cannot be read: file systems of its own and shrinkers of no file
-/// system. About 28 superblocks are there right after boot (see [`crate::published::AT_BOOT`]), some 8 of them to be seen.
-pub(super) const USUAL_EXTRA: u64 = 20;
-
 pub(super) fn read(root: &Root, host: &mut Host) {
     let mut namespaces: HashSet<String> = HashSet::new();
     let mut devices: HashSet<(u32, u32)> = HashSet::new();
@@ -54,13 +50,10 @@ pub(super) fn read(root: &Root, host: &mut Host) {
     let shrinkers = root.names(DEBUG);
     let all = shrinkers.iter().filter(|name| knows_groups(name)).count() as u64;
     if all > 0 {
-        host.extra_shrinkers =
-            Some(Read { value: all.saturating_sub(seen), from: format!("{DEBUG}, beyond the mounts") });
+        let value = all.saturating_sub(seen);
+        host.extra_shrinkers = Some(Read { value, from: format!("{DEBUG}, beyond the mounts") });
     } else {
-        host.extra_shrinkers = Some(Read {
-            value: USUAL_EXTRA,
-            from: format!("{DEBUG} cannot be read: about what a kernel mounts for itself"),
-        });
+        host.missing(DEBUG, "needs root and a kernel that has it (6.0, CONFIG_SHRINKER_DEBUG)");
     }
 }
 

@@ -86,10 +86,9 @@ struct Page<'a> {
 /// # Errors
 /// Those of `out`.
 pub fn write(plan: &Plan, mut out: impl Write) -> io::Result<()> {
-    let what = if plan.hypothetical { "With the numbers given" } else { "This host" };
     let page = Page {
         tenalloc: plan.tenalloc,
-        title: format!("{what}, Linux {}", printable(&plan.kernel)),
+        title: printable(&plan.title()),
         verdict: printable(&plan.advice.verdict),
         causes: CAUSES,
         bars: bars(plan),
@@ -177,7 +176,7 @@ fn chart(curve: &Curve) -> Chart {
         over: curve.over,
         lines: curve.lines.iter().enumerate().map(line).collect(),
         x: x.ticks(10).into_iter().map(|v| Tick { at: place(100.0 * x.at(v)), text: count(v) }).collect(),
-        y: y.ticks(1024)
+        y: y.ticks(y.base())
             .into_iter()
             .map(|v| Tick { at: place(100.0 * (1.0 - y.at(v))), text: bytes(v) })
             .collect(),
@@ -200,6 +199,11 @@ impl Axis {
     fn at(self, value: u64) -> f64 {
         let at = ((value.max(1) as f64).ln() - self.low) / (self.high - self.low);
         if at.is_finite() { at.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// The smallest power of two whose powers make at most 7 marks for bytes.
+    fn base(self) -> u64 {
+        (1..=60).map(|power| 1 << power).find(|base| self.ticks(*base).len() <= 7).unwrap_or(1 << 60)
     }
 
     /// Powers of `base` on the axis.
@@ -234,7 +238,7 @@ mod tests {
             for value in [0, 1, 500, u64::MAX] {
                 assert!((0.0..=1.0).contains(&axis.at(value)), "{low} {high} {value}");
             }
-            assert!(axis.ticks(10).len() < 25);
+            assert!(axis.ticks(10).len() < 25 && axis.ticks(axis.base()).len() <= 7);
         }
         assert_eq!(Axis::new(100, 100_000).ticks(10), [100, 1000, 10_000, 100_000]);
     }

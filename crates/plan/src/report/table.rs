@@ -19,8 +19,8 @@ const BAR: usize = 40;
 /// Those of `out`.
 pub fn write(plan: &Plan, mut out: impl Write, width: usize) -> io::Result<()> {
     let out = &mut out;
-    let what = if plan.hypothetical { "With the numbers given" } else { "This host" };
-    wrap(out, "", &format!("{what}, Linux {}: {}", printable(&plan.kernel), plan.advice.verdict), width)?;
+    wrap(out, "", &plan.title(), width)?;
+    wrap(out, "", &plan.advice.verdict, width)?;
     writeln!(out)?;
     bars(plan, out)?;
     writeln!(out)?;

@@ -63,8 +63,9 @@ pub fn write(plan: &Plan, mut out: impl Write, width: usize) -> io::Result<()> {
     let names: Vec<&str> = plan.designs.iter().filter(|r| r.since.is_none()).map(|r| r.design).collect();
     let text = format!(
         "Every figure of the table is computed from these numbers, none is measured; the formulas are in docs/plan.md and \
-         in --format json. Never released: {}. tenalloc is a library: its row is what the same lists take in a program \
-         that keeps them with it.",
+         in --format json. Never released: {}. linux-5.8 is without its set of caches for each group, which no formula \
+         tells: `tenalloc replay` runs it. tenalloc is a library: its row is what the same lists take in a program that \
+         keeps them with it.",
         names.iter().filter(|n| **n != "tenalloc").copied().collect::<Vec<_>>().join(", ")
     );
     writeln!(out)?;
@@ -171,8 +172,7 @@ fn slabs(plan: &Plan, out: &mut impl Write, width: usize) -> io::Result<()> {
         let share = |part: u64| round_percent(part as f64 / slack.slab_bytes as f64);
         let text = format!(
             "Slabs (read from slabinfo): {} of pages, {} in use, {} ({}) in free slots, {} ({}) left over behind the last \
-             object. Up to Linux 5.8 each group had slabs of its own: for that part there is no formula, see `tenalloc \
-             replay` (published: 45 to 65 % in use).",
+             object. Where each group had slabs of its own, up to Linux 5.8, 45 to 65 % were in use (published).",
             bytes(slack.slab_bytes),
             share(slack.active_bytes),
             bytes(slack.free_slots),

@@ -47,7 +47,7 @@ pub fn write(checks: &[Check], mut out: impl Write, width: usize) -> io::Result<
     writeln!(out)?;
     let text = format!(
         "Taken from the measurements: what a mount takes alone, what a group takes for its own (its own basis), and {AT_BOOT} \
-         superblocks at boot. 6.1 frees old arrays in batches after the mounts: settled is our own repetition of the run, \
+         shrinkers at boot. 6.1 frees old arrays in batches after the mounts: settled is our own repetition of the run, \
          read 20 seconds later (docs/plan.md)."
     );
     wrap(out, "", &text, width)

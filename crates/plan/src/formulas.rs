@@ -15,7 +15,7 @@ pub struct Formula {
 
 /// What the letters mean.
 pub const SYMBOLS: &str = "N nodes, P CPUs, M groups, C length of arrays (4, 10, 22, … 12,286, 24,574, … 65,535), \
-    L list_lrus = mounts × lists a mount, S shrinkers = mounts + others, u groups that use a list, X nodes of its index, \
+    L list_lrus = mounts × lists a mount, S shrinkers = mounts + others, U = S/64 rounded up, u groups that use a list, X nodes of its index, \
     K(x) what kmalloc takes for x bytes";
 
 /// All formulas, in the order of the columns.
@@ -36,17 +36,17 @@ pub const ALL: [Formula; 15] = [
     Formula {
         column: "shrinker state",
         designs: "linux-5.8, linux-5.9",
-        formula: "(M + 1) · N · K(16 + S/8)",
+        formula: "(M + 1) · N · K(16 + 8·U)",
     },
     Formula {
         column: "shrinker state",
         designs: "linux-5.13 to linux-5.18",
-        formula: "(M + 1) · N · K(32 + 8·S + S/8), S rounded up to 64",
+        formula: "(M + 1) · N · K(32 + 520·U)",
     },
     Formula {
         column: "shrinker state",
         designs: "linux-6.7 and later",
-        formula: "(M + 1) · N · (K(24 + 8·U) + U · K(520)), U = S/64 rounded up",
+        formula: "(M + 1) · N · (K(24 + 8·U) + U · K(520))",
     },
     Formula {
         column: "handles",

@@ -39,10 +39,10 @@ pub fn write(checks: &[Check], mut out: impl Write, width: usize) -> io::Result<
         )?;
     }
     let (measured, computed) = pair_in_use();
+    let off = 100.0 * (computed as f64 - measured as f64) / measured as f64;
     writeln!(
         out,
-        "6.12       2                   a pair in use        {measured:>12} {computed:>12} {:>+7.2} %",
-        0.0
+        "6.12       2                   a pair in use        {measured:>12} {computed:>12} {off:>+7.2} %"
     )?;
     writeln!(out)?;
     let text = format!(

@@ -4,6 +4,7 @@
 //! the work did, 2 usage or bad input, 130 interrupted; `record -- COMMAND` passes on the command's own.
 
 mod output;
+mod plan;
 mod progress;
 mod record;
 mod replay;
@@ -26,6 +27,8 @@ enum Command {
     Replay(replay::Args),
     /// Build a situation for real and measure what it costs
     Scenario(scenario::Args),
+    /// What each Linux generation spends on groups and mounts: on this host, or with the numbers given
+    Plan(plan::Args),
     /// Record the slab allocations of this machine with stock perf (root)
     Record(record::Args),
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Replay(args) => replay::run(&args),
         Command::Scenario(args) => scenario::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Record(args) => record::run(args),
     };
     result.unwrap_or_else(|failure| {

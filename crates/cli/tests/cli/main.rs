@@ -4,6 +4,7 @@ mod formats;
 mod inputs;
 mod interrupt;
 mod outputs;
+mod plan;
 mod record;
 mod script;
 mod support;

@@ -16,6 +16,8 @@
 //!
 //! * `seq`: the sequence itself, and the barrier.
 
+#[cfg(all(test, feature = "loom"))]
+mod models;
 mod seq;
 
 use self::seq::Sequences;

@@ -12,7 +12,7 @@ use crate::reclaim::Migrate;
 use crate::sync::{Guard, Lock, Rank};
 use core::cell::UnsafeCell;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering::*};
 
 /// Longest name of a cache, bytes.
 pub(crate) const NAME_MAX: usize = 47;
@@ -267,8 +267,8 @@ impl Record {
 
     fn new_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, node: u8) -> Option<*mut Slab> {
         let slab = inner.chunks.alloc(self.pages.into(), PAGE, node, Kind::Slab)?.as_ptr();
-        // SAFETY: just made and ours.
-        unsafe { (*slab).cache = self };
+        // SAFETY: just made and ours; who walks over the chunk may be looking (`owns`).
+        unsafe { cache_of(slab) }.store(core::ptr::from_ref(self).cast_mut(), Release);
         inner.slab_bytes.fetch_add(self.slab_bytes(), Relaxed);
         n.slabs += 1;
         self.relist(n, slab);
@@ -330,9 +330,13 @@ impl Record {
     /// Whether a run of a chunk that is held is a slab of this cache. The lock of its node is held.
     fn owns(&self, slab: NonNull<Slab>) -> bool {
         // SAFETY: descriptors of such a chunk are not used again; while the lock is held a slab of
-        // this cache stays one. It may have gone between the look at the chunk and the lock.
-        let s = unsafe { slab.as_ref() };
-        s.kind == Kind::Slab && core::ptr::eq(s.cache, self) && s.list != GONE
+        // this cache stays one. It may have gone between the look at the chunk and the lock. One that is not of this
+        // cache may be in the making: its kind is fixed by then, its cache is not.
+        unsafe {
+            (*slab.as_ptr()).kind == Kind::Slab
+                && core::ptr::eq(cache_of(slab.as_ptr()).load(Acquire), self)
+                && (*slab.as_ptr()).list != GONE
+        }
     }
 
     /// Keeps a slab of this cache in a chunk that is held from going. False: it is none, or went.
@@ -439,6 +443,15 @@ impl Record {
             slab_bytes: slabs * self.slab_bytes(),
         }
     }
+}
+
+/// The cache of a slab, where it may be told just now.
+///
+/// # Safety
+/// The descriptor is in place.
+unsafe fn cache_of<'a>(slab: *mut Slab) -> &'a AtomicPtr<Record> {
+    // SAFETY: a pointer in a descriptor in place; it is written here alone, and read otherwise by who has an object.
+    unsafe { AtomicPtr::from_ptr((&raw mut (*slab).cache).cast()) }
 }
 
 fn unlist(n: &mut Guard<'_, Node>, slab: *mut Slab) {

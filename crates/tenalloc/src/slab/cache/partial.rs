@@ -7,7 +7,7 @@ use crate::page::chunk::Held;
 use crate::slab::slab::{Kind, Slab};
 use crate::sync::{Guard, Lock};
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// Lists of slabs with free objects: 0 to 3 by how full they are, and the empty ones.
 const FULLNESS: usize = 4;
@@ -94,8 +94,8 @@ impl Record {
 
     fn new_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, node: u8) -> Option<*mut Slab> {
         let slab = inner.chunks.alloc(self.pages.into(), PAGE, node, Kind::Slab)?.as_ptr();
-        // SAFETY: just made and ours.
-        unsafe { (*slab).cache = self };
+        // SAFETY: just made and ours; who walks over the chunk may be looking (`owns`).
+        unsafe { cache_of(slab) }.store(core::ptr::from_ref(self).cast_mut(), Release);
         inner.slab_bytes.fetch_add(self.slab_bytes(), Relaxed);
         n.slabs += 1;
         self.relist(n, slab);
@@ -188,9 +188,13 @@ impl Record {
     /// Whether a run of a chunk that is held is a slab of this cache. The lock of its node is held.
     fn owns(&self, slab: NonNull<Slab>) -> bool {
         // SAFETY: descriptors of such a chunk are not used again; while the lock is held a slab of
-        // this cache stays one. It may have gone between the look at the chunk and the lock.
-        let s = unsafe { slab.as_ref() };
-        s.kind == Kind::Slab && core::ptr::eq(s.cache, self) && s.list != GONE
+        // this cache stays one. It may have gone between the look at the chunk and the lock. One that is not of this
+        // cache may be in the making: its kind is fixed by then, its cache is not.
+        unsafe {
+            (*slab.as_ptr()).kind == Kind::Slab
+                && core::ptr::eq(cache_of(slab.as_ptr()).load(Acquire), self)
+                && (*slab.as_ptr()).list != GONE
+        }
     }
 
     /// Runs `look` on a slab of this cache in a chunk that is held, with the lock of its node; 0 if it is none.
@@ -291,6 +295,15 @@ impl Record {
             (slabs + n.slabs, out + n.out)
         })
     }
+}
+
+/// The cache of a slab, where it may be told just now.
+///
+/// # Safety
+/// The descriptor is in place.
+unsafe fn cache_of<'a>(slab: *mut Slab) -> &'a AtomicPtr<Record> {
+    // SAFETY: a pointer in a descriptor in place; it is written here alone, and read otherwise by who has an object.
+    unsafe { AtomicPtr::from_ptr((&raw mut (*slab).cache).cast()) }
 }
 
 fn unlist(n: &mut Guard<'_, Node>, slab: *mut Slab) {

@@ -23,7 +23,10 @@ mod geometry;
 mod groups;
 mod kernel;
 mod linux_5_8;
+mod list_lru;
+pub mod lists;
 mod memmap;
+mod shrinker;
 mod slub;
 mod tenalloc;
 

@@ -21,7 +21,7 @@
 //! Groups have no state of their own here beyond the kernel's `struct mem_cgroup`, which all generations have: it is not
 //! in `metadata`.
 
-mod ids;
+pub(crate) mod ids;
 #[cfg(test)]
 mod tests;
 

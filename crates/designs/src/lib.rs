@@ -7,7 +7,7 @@
 //! design.rs       the contract: what a driver may ask
 //! tenalloc.rs     ours: the core crate as it is
 //! linux_5_8/      one folder a generation, with the idea of that generation and nothing else
-//!    │  └ groups.rs  keys → groups of the engine      kernel.rs  bytes of the kernel's structures, by formula
+//!    │  └ groups.rs  keys → groups of the engine      kernel/  bytes of the kernel's structures, by formula
 //! slub/           the allocator below all generations: slabs, CPUs, nodes
 //!    │  └ geometry.rs  sizes of slabs                  memmap.rs  address → slab
 //! engine.rs       pages and groups, of tenalloc
@@ -21,7 +21,7 @@ mod engine;
 mod error;
 mod geometry;
 mod groups;
-mod kernel;
+pub mod kernel;
 mod linux_5_8;
 mod list_lru;
 pub mod lists;

@@ -17,8 +17,11 @@
 //! built here: every allocation is counted with the size that the kernel's structure of that release has, rounded as
 //! `kmalloc` rounds. [`ListUsage::here`]: the bytes that this process got from its allocator for the same structures.
 
-use crate::list_lru::{self, Generation, Linux};
-use crate::shrinker::Shrinkers;
+use crate::kernel::generation::Lists;
+use crate::kernel::shrinker::Shrinkers;
+use crate::kernel::{Generation, Kmalloc};
+use crate::list_lru::{self, Linux, Ours};
+use crate::shrinker::Registry;
 use crate::{GroupKey, Machine};
 
 /// A list_lru, dense in the order of [`ListDesign::add_lru`]. Never reused.
@@ -160,7 +163,8 @@ pub trait ListDesign {
     /// the generation has no id left.
     fn add_group(&mut self, parent: Option<GroupKey>) -> Result<GroupKey, ListError>;
 
-    /// Removes a group without living children: what is on its lists goes to the end of its parent's.
+    /// Removes a group without living children: what is on its lists goes to its parent's, in Linux before what is there
+    /// (as the oldest), with ours after it.
     ///
     /// # Errors
     /// [`crate::Error::UnknownGroup`], [`crate::Error::RemovedGroup`], [`crate::Error::GroupHasChildren`].
@@ -256,67 +260,33 @@ impl Mount {
     }
 }
 
-/// Generations of list_lru in Linux.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lists {
-    /// D1, 4.0 to 5.17.
-    Eager,
-}
-
-/// Generations of shrinker state in Linux.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShrinkerState {
-    /// Nothing: to see list_lru alone.
-    None,
-    /// 4.19 to 5.12: a bit for each id.
-    Bitmap,
-}
-
-/// The list_lru and shrinker state of the design called `name`, one of DESIGN's names; `None`: no such name.
+/// The list_lru and shrinker state of the design called `name`: one of [`Generation::ALL`], or `tenalloc`. `None`: no such
+/// name.
 ///
 /// # Errors
 /// The machine cannot be run on, or the engine has no memory.
 pub fn by_name(name: &str, machine: &Machine) -> Option<Result<Box<dyn ListDesign>, ListError>> {
-    let (name, lists, shrinkers) = match name {
-        "linux-5.8" => ("linux-5.8", Lists::Eager, ShrinkerState::Bitmap),
-        "linux-5.9" => ("linux-5.9", Lists::Eager, ShrinkerState::Bitmap),
-        _ => return None,
-    };
-    Some(compose(name, lists, shrinkers, machine))
+    if name == "tenalloc" {
+        return Some(Ours::new(machine).map(|ours| Box::new(ours) as Box<dyn ListDesign>));
+    }
+    let Generation { name, lists, shrinkers, .. } = Generation::by_name(name)?;
+    Some(compose(name, *lists, Some(*shrinkers), machine))
 }
 
-/// Any generation of list_lru with any of shrinker state, whether or not a release had them together.
+/// Any generation of list_lru with any of shrinker state, whether or not a release had them together; `None`: without
+/// shrinker state, to see list_lru alone.
 ///
 /// # Errors
 /// The machine cannot be run on.
 pub fn compose(
     name: &'static str,
     lists: Lists,
-    shrinkers: ShrinkerState,
+    shrinkers: Option<Shrinkers>,
     machine: &Machine,
 ) -> Result<Box<dyn ListDesign>, ListError> {
     machine.check()?;
-    let lists: Box<dyn Generation> = match lists {
-        Lists::Eager => Box::new(list_lru::Eager::new(machine.nodes)),
-    };
-    let shrinkers = Shrinkers::new(shrinkers, machine.nodes);
-    Ok(Box::new(Linux::new(name, lists, shrinkers, machine)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_eager_lru_at_12286_ids_and_2_nodes_costs_one_mebibyte() {
-        let machine = Machine { cpus: 1, nodes: 2, cpu_node: vec![0], page_size: 4096 };
-        let mut design = compose("D1", Lists::Eager, ShrinkerState::None, &machine).unwrap();
-        for _ in 0..10_000 {
-            design.add_group(None).unwrap();
-        }
-        let shrinker = design.add_shrinker().unwrap();
-        design.add_lru(shrinker).unwrap();
-        assert_eq!(design.usage().kernel.total(), 1_048_576);
-        assert_eq!(design.usage().kernel.heads * 2, 1_572_608, "A*B*C*D of a mount");
-    }
+    let kmalloc = Kmalloc::with_pages(machine.page_size.into()).unwrap_or(Kmalloc::X86);
+    let generation = list_lru::generation(lists, machine.nodes);
+    let registry = Registry::new(shrinkers, machine.nodes);
+    Ok(Box::new(Linux::new(name, generation, registry, machine.nodes, kmalloc)))
 }

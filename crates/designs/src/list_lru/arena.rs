@@ -23,12 +23,13 @@ impl Value for One {
     }
 }
 
-/// Slots in a chunk.
-const SLOTS: usize = 1024;
+/// Bytes of a chunk, about: small beside a slab design's caches, large beside what the allocator adds to each.
+const CHUNK: usize = 32 << 10;
 
 /// Slots of `run` values each.
 pub(crate) struct Arena<T> {
     run: usize,
+    shift: u32, // a chunk has 1 << shift slots
     chunks: Vec<Chunk<T>>,
     partial: Vec<usize>, // chunks that are not full, each once; the last one is used
     held: usize,         // chunks with memory
@@ -44,7 +45,18 @@ struct Chunk<T> {
 impl<T: Value> Arena<T> {
     /// Of slots with `run` values each.
     pub(crate) fn new(run: usize) -> Self {
-        Self { run, chunks: Vec::new(), partial: Vec::new(), held: 0 }
+        let run = run.max(1);
+        let shift = (CHUNK / (run * size_of::<T>())).max(2).ilog2();
+        Self { run, shift, chunks: Vec::new(), partial: Vec::new(), held: 0 }
+    }
+
+    fn slots(&self) -> usize {
+        1 << self.shift
+    }
+
+    /// Chunk, and slot in it.
+    fn split(&self, place: usize) -> (usize, usize) {
+        (place >> self.shift, place & (self.slots() - 1))
     }
 
     /// A slot with new values.
@@ -54,7 +66,7 @@ impl<T: Value> Arena<T> {
             Some(&at) if !self.chunks[at].values.is_empty() => at,
             _ => self.grow(),
         };
-        let run = self.run;
+        let (run, slots) = (self.run, self.slots());
         let chunk = &mut self.chunks[at];
         let slot = match chunk.free.place() {
             Some(slot) => {
@@ -69,15 +81,15 @@ impl<T: Value> Arena<T> {
             }
         };
         chunk.used += 1;
-        if chunk.used as usize == SLOTS {
+        if chunk.used as usize == slots {
             self.partial.pop();
         }
-        Link::to(at * SLOTS + slot)
+        Link::to(at * slots + slot)
     }
 
     /// Memory for the last of the partial chunks, or a new one.
     fn grow(&mut self) -> usize {
-        let values = vec![T::NEW; SLOTS * self.run].into_boxed_slice();
+        let values = vec![T::NEW; self.slots() * self.run].into_boxed_slice();
         let chunk = Chunk { values, free: Link::NONE, used: 0, fresh: 0 };
         self.held += 1;
         match self.partial.last() {
@@ -96,9 +108,9 @@ impl<T: Value> Arena<T> {
     /// Frees a slot that [`alloc`](Self::alloc) gave.
     pub(crate) fn free(&mut self, slot: Link) {
         let Some(place) = slot.place() else { return };
-        let (at, slot, run) = (place / SLOTS, place % SLOTS, self.run);
+        let ((at, slot), slots, run) = (self.split(place), self.slots(), self.run);
         let chunk = &mut self.chunks[at];
-        if chunk.used as usize == SLOTS {
+        if chunk.used as usize == slots {
             self.partial.push(at);
         }
         *chunk.values[slot * run].free_link() = chunk.free;
@@ -114,20 +126,20 @@ impl<T: Value> Arena<T> {
     /// The values of a slot in use.
     #[inline]
     pub(crate) fn get(&self, slot: Link) -> Option<&[T]> {
-        let place = slot.place()?;
-        Some(&self.chunks[place / SLOTS].values[place % SLOTS * self.run..][..self.run])
+        let (at, slot) = self.split(slot.place()?);
+        Some(&self.chunks[at].values[slot * self.run..][..self.run])
     }
 
     /// The same, to change them.
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: Link) -> Option<&mut [T]> {
-        let place = slot.place()?;
-        Some(&mut self.chunks[place / SLOTS].values[place % SLOTS * self.run..][..self.run])
+        let (at, slot) = self.split(slot.place()?);
+        Some(&mut self.chunks[at].values[slot * self.run..][..self.run])
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.held * SLOTS * self.run * size_of::<T>() + self.chunks.capacity() * size_of::<Chunk<T>>())
-            as u64
+        (self.held * self.slots() * self.run * size_of::<T>()
+            + self.chunks.capacity() * size_of::<Chunk<T>>()) as u64
     }
 }

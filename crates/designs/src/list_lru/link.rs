@@ -129,16 +129,16 @@ impl Items {
         self.free = Link::to(at);
     }
 
-    /// Moves all of `child` to the end of `parent`: `list_splice_tail()`. No item is looked at but the two where the
-    /// lists meet.
+    /// Moves all of `child` before what is on `parent`: `list_splice_init()`, which makes it the oldest there. No item is
+    /// looked at but the two where the lists meet.
     pub(crate) fn splice(&mut self, child: One, parent: &mut One) {
-        let (Some(first), Some(_)) = (child.first.place(), child.last.place()) else { return };
-        self.all[first].prev = parent.last;
-        match parent.last.place() {
-            Some(last) => self.all[last].next = child.first,
-            None => parent.first = child.first,
+        let (Some(_), Some(last)) = (child.first.place(), child.last.place()) else { return };
+        self.all[last].next = parent.first;
+        match parent.first.place() {
+            Some(first) => self.all[first].prev = child.last,
+            None => parent.last = child.last,
         }
-        parent.last = child.last;
+        parent.first = child.first;
         parent.number += child.number;
     }
 

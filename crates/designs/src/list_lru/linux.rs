@@ -9,9 +9,11 @@ use super::Generation;
 use super::groups::Groups;
 use super::ledger::Ledger;
 use super::link::{Items, One};
+use crate::kernel::Kmalloc;
+use crate::kernel::list_lru::ROOT_NODE;
 use crate::lists::{ItemKey, ListDesign, ListError, ListUsage, LruKey, Made, Parts, ShrinkerKey, What};
-use crate::shrinker::Shrinkers;
-use crate::{Error, GroupKey, Machine};
+use crate::shrinker::Registry;
+use crate::{Error, GroupKey};
 
 /// `struct list_lru_node`: the list for objects of nobody on one node. Aligned to a cache line, as the kernel's.
 #[repr(align(64))]
@@ -21,7 +23,7 @@ struct Node {
     number: u64, // nr_items, over all groups
 }
 
-const _: () = assert!(size_of::<Node>() == 64);
+const _: () = assert!(size_of::<Node>() as u64 == ROOT_NODE);
 
 struct Lru {
     shrinker: ShrinkerKey,
@@ -33,7 +35,7 @@ pub(crate) struct Linux {
     name: &'static str,
     nodes: u8,
     lists: Box<dyn Generation>,
-    shrinkers: Shrinkers,
+    shrinkers: Registry,
     groups: Groups,
     items: Items,
     lrus: Vec<Option<Lru>>, // none: removed
@@ -41,22 +43,23 @@ pub(crate) struct Linux {
 }
 
 impl Linux {
-    /// A machine without groups and mounts.
+    /// A machine of `nodes` nodes without groups and mounts.
     pub(crate) fn new(
         name: &'static str,
         lists: Box<dyn Generation>,
-        shrinkers: Shrinkers,
-        machine: &Machine,
+        shrinkers: Registry,
+        nodes: u8,
+        kmalloc: Kmalloc,
     ) -> Self {
         Self {
             name,
-            nodes: machine.nodes,
+            nodes,
             lists,
             shrinkers,
             groups: Groups::default(),
             items: Items::new(),
             lrus: Vec::new(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(kmalloc),
         }
     }
 
@@ -84,7 +87,8 @@ impl Linux {
         }
     }
 
-    /// Moves everything of one list to the parent's, and tells the parent's shrinker state.
+    /// Moves everything of one list to the parent's, and tells the parent's shrinker state: the parent now has something
+    /// to give even if it had before, because its bit may just be going.
     fn reparent(&mut self, lru: LruKey, id: u32, parent: Option<GroupKey>, node: u8) -> Result<(), Error> {
         // `id` has a head here or had nothing to move; drained before its head goes anywhere.
         let Some(child) = self.lists.drain(lru, id, node).filter(|child| child.number > 0) else {

@@ -6,25 +6,37 @@
 //!   ├ eager.rs        D1  4.0–5.17   list_lru → node → array[id] → head, all made in advance
 //!   ├ transposed.rs   D2  patch 1    list_lru → array[id] → head[node], all made in advance
 //!   ├ lazy.rs         D3  patch 10   the same, heads made with the group's first object
-//!   ├ indexed.rs      D4  5.18–6.12  list_lru → tree(id) → head[node]; tree.rs is the tree
+//!   ├ indexed.rs      D4  5.18–6.12  list_lru → tree(id) → head[node]
 //!   └ locked.rs       D5  6.13–      the same, a lock in each head
-//! ours.rs        tenalloc's own list_lru behind the same calls
-//! link.rs        heads and links      arena.rs  their memory      ledger.rs  what the kernel would have spent
-//! groups.rs      keys → ids
+//!   │
+//!   ├ arrays.rs  for D1–D3        trees.rs, tree.rs  for D4, D5        groups.rs  keys → ids
+//!   └ link.rs    heads, links     arena.rs  their memory               ledger.rs  what the kernel would have spent
+//! ours.rs        tenalloc's own list_lru behind the same calls         implements ListDesign
 //! ```
 //! Patch numbers are those of Muchun Song's series "Optimize list lru memory consumption", v6.
 
 mod arena;
+mod arrays;
 mod eager;
 mod groups;
+mod indexed;
+mod lazy;
 pub(crate) mod ledger;
 mod link;
 mod linux;
+mod locked;
+mod ours;
+#[cfg(test)]
+mod tests;
+mod transposed;
+mod tree;
+mod trees;
 
-pub(crate) use eager::Eager;
 pub(crate) use linux::Linux;
+pub(crate) use ours::Ours;
 
 use crate::Error;
+use crate::kernel::generation::Lists;
 use crate::lists::{LruKey, Parts};
 use ledger::Ledger;
 use link::One;
@@ -67,4 +79,15 @@ pub(crate) trait Generation {
 
     /// Heads and index as allocated by this process, bytes.
     fn here(&self) -> Parts;
+}
+
+/// The generation that keeps lists so, on a machine of `nodes` nodes.
+pub(crate) fn generation(lists: Lists, nodes: u8) -> Box<dyn Generation> {
+    match lists {
+        Lists::Eager => Box::new(eager::Eager::new(nodes)),
+        Lists::Transposed => Box::new(transposed::Transposed::new(nodes)),
+        Lists::Lazy => Box::new(lazy::Lazy::new(nodes)),
+        Lists::Sparse => Box::new(indexed::Indexed::new(nodes)),
+        Lists::Locked => Box::new(locked::Locked::new(nodes)),
+    }
 }

@@ -10,13 +10,18 @@
 //! more.
 
 mod bitmap;
+mod flat;
+mod units;
 
+use crate::kernel::shrinker::{Shrinkers, UNIT};
 use crate::list_lru::ledger::Ledger;
-use crate::lists::{ListError, ShrinkerKey, ShrinkerState};
+use crate::lists::{ListError, ShrinkerKey};
 use crate::{Error, GroupKey};
 use bitmap::Bitmap;
+use flat::Flat;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use units::Units;
 
 /// The state of one group on one node.
 trait Form: Sized {
@@ -44,7 +49,7 @@ trait Form: Sized {
 }
 
 /// Shrinkers and what every group keeps of them.
-pub(crate) struct Shrinkers {
+pub(crate) struct Registry {
     table: Box<dyn Table>,
     ids: Vec<Option<Shrinker>>, // by key; none: removed
     free: BinaryHeap<Reverse<u32>>,
@@ -56,12 +61,14 @@ struct Shrinker {
     lrus: u32,
 }
 
-impl Shrinkers {
+impl Registry {
     /// None, on a machine of `nodes` nodes.
-    pub(crate) fn new(form: ShrinkerState, nodes: u8) -> Self {
+    pub(crate) fn new(form: Option<Shrinkers>, nodes: u8) -> Self {
         let table: Box<dyn Table> = match form {
-            ShrinkerState::None => Box::new(()),
-            ShrinkerState::Bitmap => Box::new(Forms::<Bitmap>::new(nodes)),
+            None => Box::new(()),
+            Some(Shrinkers::Bitmap) => Box::new(Forms::<Bitmap>::new(nodes)),
+            Some(Shrinkers::Flat) => Box::new(Forms::<Flat>::new(nodes)),
+            Some(Shrinkers::Units) => Box::new(Forms::<Units>::new(nodes)),
         };
         Self { table, ids: Vec::new(), free: BinaryHeap::new(), next: 0 }
     }
@@ -144,8 +151,8 @@ trait Table {
 
 impl Table for () {}
 
-/// Room grows by so many ids at once: `BITS_PER_LONG`, `SHRINKER_UNIT_BITS`.
-const STEP: usize = 64;
+/// Room grows by so many ids at once: `BITS_PER_LONG`, `SHRINKER_UNIT_BITS`. The first are there from boot on.
+const STEP: usize = UNIT as usize;
 
 /// The state of all groups.
 struct Forms<F> {
@@ -156,7 +163,7 @@ struct Forms<F> {
 
 impl<F> Forms<F> {
     fn new(nodes: u8) -> Self {
-        Self { nodes: nodes.into(), groups: Vec::new(), ids: 0 }
+        Self { nodes: nodes.into(), groups: Vec::new(), ids: STEP }
     }
 
     fn of(&mut self, group: GroupKey) -> Option<&mut [F]> {
@@ -203,5 +210,59 @@ impl<F: Form> Table for Forms<F> {
     fn here(&self) -> u64 {
         let one = |form: &F| size_of::<F>() as u64 + form.here();
         self.groups.iter().flatten().flatten().map(one).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Kmalloc;
+
+    fn life<F: Form>(deferred: bool) {
+        let mut ledger = Ledger::new(Kmalloc::X86);
+        let mut forms = Forms::<F>::new(2);
+        let (parent, child) = (GroupKey(0), GroupKey(1));
+        forms.add_group(parent, &mut ledger);
+        forms.add_group(child, &mut ledger);
+        forms.set(child, 1, 63);
+        let is_set = |forms: &mut Forms<F>, group, node: usize, id| forms.of(group).unwrap()[node].is_set(id);
+        assert!(is_set(&mut forms, child, 1, 63) && !is_set(&mut forms, child, 0, 63));
+        forms.expand(65, &mut ledger);
+        assert_eq!(forms.ids, 128);
+        forms.set(child, 1, 127);
+        assert!(is_set(&mut forms, child, 1, 63), "a bit survives growth");
+        assert!(is_set(&mut forms, child, 1, 127) && !is_set(&mut forms, child, 1, 126));
+        for (group, id, work) in [(parent, 3, 5), (child, 3, 7), (child, 100, 9)] {
+            if let Some(number) = forms.of(group).unwrap()[1].deferred(id) {
+                *number = work;
+            }
+        }
+        forms.remove_group(child, Some(parent), &mut ledger);
+        let mut left = |id| forms.of(parent).unwrap()[1].deferred(id).copied();
+        assert_eq!([left(3), left(100)], if deferred { [Some(12), Some(9)] } else { [None; 2] });
+        forms.remove_group(parent, None, &mut ledger);
+        assert_eq!((forms.here(), ledger.bytes().total()), (0, 0));
+    }
+
+    #[test]
+    fn bits_survive_growth_and_deferred_work_its_group() {
+        life::<Bitmap>(false);
+        life::<Flat>(true);
+        life::<Units>(true);
+    }
+
+    #[test]
+    fn ids_are_used_again_and_keys_are_not() {
+        let mut ledger = Ledger::new(Kmalloc::X86);
+        let mut registry = Registry::new(Some(Shrinkers::Units), 1);
+        registry.add_group(GroupKey(0), &mut ledger);
+        let keys: Vec<ShrinkerKey> = (0..64).map(|_| registry.add(&mut ledger).unwrap()).collect();
+        let full = ledger.bytes();
+        registry.remove(keys[9]).unwrap();
+        assert_eq!(registry.remove(keys[9]), Err(ListError::UnknownShrinker(keys[9])));
+        assert_eq!(registry.add(&mut ledger).unwrap(), ShrinkerKey(64));
+        assert_eq!(ledger.bytes(), full, "the 64 ids there were are enough");
+        registry.add(&mut ledger).unwrap();
+        assert_eq!(ledger.bytes().total(), full.total() + 1024 + 32, "then a unit, and a pointer more");
     }
 }

@@ -65,7 +65,7 @@ impl Model {
                 parent.append(&mut child);
             }
         }
-        self.users.values_mut().for_each(|users| drop(users.remove(&key)));
+        self.users.values_mut().for_each(|users| users.retain(|user| *user != key));
         self.ids[key.0 as usize] = None;
     }
 

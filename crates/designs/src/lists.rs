@@ -220,6 +220,9 @@ pub trait ListDesign {
     /// Shows the items of that list, oldest first.
     fn walk(&self, lru: LruKey, group: Option<GroupKey>, node: u8, show: &mut dyn FnMut(ItemKey));
 
+    /// List heads that there are now, used or not; without those of the root.
+    fn heads(&self) -> u64;
+
     /// All sizes. Cheap enough for some hundred samples a run.
     fn usage(&self) -> ListUsage;
 

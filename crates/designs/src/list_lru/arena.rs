@@ -33,6 +33,7 @@ pub(crate) struct Arena<T> {
     chunks: Vec<Chunk<T>>,
     partial: Vec<usize>, // chunks that are not full, each once; the last one is used
     held: usize,         // chunks with memory
+    used: u64,           // slots
 }
 
 struct Chunk<T> {
@@ -47,7 +48,7 @@ impl<T: Value> Arena<T> {
     pub(crate) fn new(run: usize) -> Self {
         let run = run.max(1);
         let shift = (CHUNK / (run * size_of::<T>())).max(2).ilog2();
-        Self { run, shift, chunks: Vec::new(), partial: Vec::new(), held: 0 }
+        Self { run, shift, chunks: Vec::new(), partial: Vec::new(), held: 0, used: 0 }
     }
 
     fn slots(&self) -> usize {
@@ -81,6 +82,7 @@ impl<T: Value> Arena<T> {
             }
         };
         chunk.used += 1;
+        self.used += 1;
         if chunk.used as usize == slots {
             self.partial.pop();
         }
@@ -116,6 +118,7 @@ impl<T: Value> Arena<T> {
         *chunk.values[slot * run].free_link() = chunk.free;
         chunk.free = Link::to(slot);
         chunk.used -= 1;
+        self.used -= 1;
         // The last chunk stays, so that one head that comes and goes does not take its chunk along each time.
         if chunk.used == 0 && self.held > 1 {
             chunk.values = Box::default();
@@ -135,6 +138,11 @@ impl<T: Value> Arena<T> {
     pub(crate) fn get_mut(&mut self, slot: Link) -> Option<&mut [T]> {
         let (at, slot) = self.split(slot.place()?);
         Some(&mut self.chunks[at].values[slot * self.run..][..self.run])
+    }
+
+    /// Values in use.
+    pub(crate) fn values(&self) -> u64 {
+        self.used * self.run as u64
     }
 
     /// Bytes held.

@@ -81,6 +81,10 @@ impl Generation for Indexed {
         self.free(run, ledger);
     }
 
+    fn heads(&self) -> u64 {
+        self.heads.values()
+    }
+
     fn here(&self) -> Parts {
         Parts { heads: self.heads.bytes(), index: self.trees.here(), ..Parts::default() }
     }

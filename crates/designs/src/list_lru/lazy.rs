@@ -83,6 +83,10 @@ impl Generation for Lazy {
         }
     }
 
+    fn heads(&self) -> u64 {
+        self.heads.values()
+    }
+
     fn here(&self) -> Parts {
         Parts { heads: self.heads.bytes(), index: self.arrays.here(), ..Parts::default() }
     }

@@ -240,6 +240,10 @@ impl ListDesign for Linux {
         }
     }
 
+    fn heads(&self) -> u64 {
+        self.lists.heads()
+    }
+
     fn usage(&self) -> ListUsage {
         let lrus = self.lrus.iter().flatten().count() as u64 * self.lru_bytes();
         let here = Parts { lrus, shrinkers: self.shrinkers.here(), ..self.lists.here() };

@@ -77,6 +77,9 @@ pub(crate) trait Generation {
     /// The group of `id` goes; all its lists here were drained.
     fn retire(&mut self, lru: LruKey, id: u32, ledger: &mut Ledger);
 
+    /// How many heads there are.
+    fn heads(&self) -> u64;
+
     /// Heads and index as allocated by this process, bytes.
     fn here(&self) -> Parts;
 }

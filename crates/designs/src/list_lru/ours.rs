@@ -248,6 +248,11 @@ impl ListDesign for Ours {
         order.into_iter().for_each(show);
     }
 
+    fn heads(&self) -> u64 {
+        let users = self.lrus.iter().flatten().map(|entry| entry.lru.groups());
+        users.sum::<u64>() * u64::from(self.nodes)
+    }
+
     fn usage(&self) -> ListUsage {
         let mut parts = Parts::default();
         let carried = CARRIED * u64::from(self.nodes);

@@ -69,6 +69,10 @@ impl Generation for Transposed {
 
     fn retire(&mut self, _: LruKey, _: u32, _: &mut Ledger) {} // the heads wait for the next group of this id
 
+    fn heads(&self) -> u64 {
+        self.heads.values()
+    }
+
     fn here(&self) -> Parts {
         Parts { heads: self.heads.bytes(), index: self.arrays.here(), ..Parts::default() }
     }

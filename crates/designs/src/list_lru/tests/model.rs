@@ -123,6 +123,12 @@ impl Model {
                 }
             }
         }
+        let all = u64::from(self.nodes) * self.lrus().count() as u64;
+        let heads = match Generation::by_name(design.name()).map(|g| g.lists) {
+            Some(Lists::Eager | Lists::Transposed) => ids::array_length(self.most_groups) * all,
+            _ => u64::from(self.nodes) * self.users.values().map(|users| users.len() as u64).sum::<u64>(),
+        };
+        assert_eq!(design.heads(), heads, "{}", design.name());
         let usage = design.usage();
         match Generation::by_name(design.name()) {
             Some(generation) => assert_eq!(usage.kernel, self.closed_form(generation), "{}", design.name()),

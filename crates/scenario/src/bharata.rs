@@ -5,8 +5,8 @@
 //! removed, then their mounts. Heads are counted after each stage under four designs, at the largest number of
 //! containers that fits the memory; beside it stands the closed form, for that number and for 10,000.
 
-use crate::memory::{self, PROCESS, largest, mib};
-use crate::table::{Chart, Column, Origin, Table};
+use crate::memory::{self, PROCESS, largest, size};
+use crate::table::{Chart, Column, Origin, Table, thousands};
 use crate::{Error, Outcome, While};
 use Origin::{Computed, Measured, Published};
 use std::time::Instant;
@@ -78,8 +78,8 @@ impl Plan {
             Error::Refused(format!(
                 "a single container of {} mounts needs {}, and {} may be taken: give more with --memory, or fewer mounts",
                 params.mounts,
-                mib(need(1)),
-                mib(memory)
+                size(need(1)),
+                size(memory)
             ))
         })?;
         Ok(Self { params, memory, containers })
@@ -94,7 +94,8 @@ impl Plan {
         // Tree nodes, heads, and on each node an item with its object.
         let lazy = 8 * ids + 3 * 576 + 512 + 80 * nodes;
         let lists = lrus * (eager.max(lazy) + 192 * nodes);
-        PROCESS + lists + lists / 100 + u64::from(containers) * 512
+        // 5 % for what the allocator and tables of chunks add, and for gaps that arrays leave when they grow.
+        PROCESS + lists + lists / 20 + u64::from(containers) * 512
     }
 
     /// What is built less than asked for, and why. `None`: all of it.
@@ -102,10 +103,10 @@ impl Plan {
         (self.containers < self.params.containers).then(|| {
             format!(
                 "{} may be taken, so {} of {} containers are built (all need {})",
-                mib(self.memory),
-                self.containers,
-                self.params.containers,
-                mib(Self::need(&self.params, self.params.containers))
+                size(self.memory),
+                thousands(self.containers.into()),
+                thousands(self.params.containers.into()),
+                size(Self::need(&self.params, self.params.containers))
             )
         })
     }
@@ -134,7 +135,10 @@ impl Plan {
         let Params { containers, mounts, nodes, .. } = self.params;
         let mut outcome = Outcome::new(
             "bharata",
-            format!("{containers} containers, {mounts} mounts of 2 list_lrus each, {nodes} nodes"),
+            format!(
+                "{} containers, {mounts} mounts of 2 list_lrus each, {nodes} nodes",
+                thousands(containers.into())
+            ),
         );
         outcome.tables.push(self.counts());
         outcome.tables.push(self.bytes());
@@ -144,6 +148,7 @@ impl Plan {
         }
         outcome.tables.push(self.built(&lives));
         outcome.charts.push(self.chart(&lives));
+        outcome.figures.extend(memory::figure(self.memory));
         outcome.notes = self.notes();
         Ok(outcome)
     }
@@ -203,7 +208,7 @@ impl Plan {
     fn counts(&self) -> Table {
         let all = self.params.containers;
         let mut table = Table::new(
-            format!("list heads of {all} containers; published: objects of kmalloc-32"),
+            format!("list heads of {} containers; published: objects of kmalloc-32", thousands(all.into())),
             vec![
                 Column::new("formula", "", Computed),
                 Column::new("published", "", Published),
@@ -241,7 +246,7 @@ impl Plan {
         let list = eager(at, kmalloc);
         let gib = |bytes: u64| bytes as f64 * 2.0 * all as f64 * f64::from(self.params.mounts) / GIB;
         let mut table = Table::new(
-            format!("memory of {all} containers, all lists in advance"),
+            format!("memory of {} containers, all lists in advance", thousands(all)),
             vec![Column::new("formula", "GiB", Computed), Column::new("published", "GiB", Published)],
         );
         let published = |value| Some(value).filter(|_| self.as_published());
@@ -253,7 +258,7 @@ impl Plan {
 
     fn built(&self, lives: &[Life]) -> Table {
         let mut table = Table::new(
-            format!("list heads of {} containers, built", self.containers),
+            format!("list heads of {} containers, built", thousands(self.containers.into())),
             vec![
                 Column::new("formula", "", Computed),
                 Column::new("during", "", Measured),
@@ -279,7 +284,8 @@ impl Plan {
     }
 
     fn chart(&self, lives: &[Life]) -> Chart {
-        let mut chart = Chart::new(format!("list heads of {} containers, built", self.containers), "");
+        let mut chart =
+            Chart::new(format!("list heads of {} containers, built", thousands(self.containers.into())), "");
         for ((name, _), life) in DESIGNS.iter().zip(lives) {
             chart.bar(*name, life.during as f64, Measured);
             chart.bar("  groups removed", life.removed as f64, Measured);
@@ -291,7 +297,7 @@ impl Plan {
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.as_published() {
-            let slabs = |objects: f64| objects / IN_A_SLAB;
+            let slabs = |objects: f64| thousands((objects / IN_A_SLAB) as u64);
             let growth = WITHOUT[1] - WITHOUT[0];
             let mount = self.in_advance(10_000) / 70_000.0;
             notes.push(format!(
@@ -309,12 +315,12 @@ impl Plan {
             ));
             notes.push(format!(
                 "during, without: {} objects more than the formula, as many heads as {:.1} mounts more have. The host's                  own mounts get lists for all ids too; the post does not say how many it had.",
-                growth - self.in_advance(10_000),
+                thousands((growth - self.in_advance(10_000)) as u64),
                 (growth - self.in_advance(10_000)) / mount
             ));
             notes.push(format!(
                 "during, with: {} objects fewer than the formula, less than one slab: they fit into places that were free                  before.",
-                self.on_first_use(10_000) - (WITH[1] - WITH[0])
+                thousands((self.on_first_use(10_000) - (WITH[1] - WITH[0])) as u64)
             ));
             notes.push(format!(
                 "after, without: the formula knows of nothing that stays once all is unmounted. {:.1} % of the growth did                  stay: the heads of {:.0} mounts that were not gone yet, or slabs kept by a few live objects each; the                  post does not tell. With the patch no slab went at all.",
@@ -327,13 +333,6 @@ impl Plan {
                 .to_owned(),
         );
         notes.extend(self.notice());
-        if let Some(peak) = memory::peak() {
-            notes.push(format!(
-                "this process took {} at most; {} were allowed.",
-                mib(peak),
-                mib(self.memory)
-            ));
-        }
         notes
     }
 }

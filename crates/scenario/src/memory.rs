@@ -4,7 +4,8 @@
 //! killed in the middle. The bounds count what the designs here allocate (their structures have the kernel's sizes,
 //! without the rounding of kmalloc).
 
-use crate::Error;
+use crate::table::thousands;
+use crate::{Error, Figure};
 use std::fs;
 
 /// Without a wish of the user: at most so much,
@@ -35,9 +36,9 @@ pub fn allowed(asked: Option<u64>) -> Result<u64, Error> {
     let free = available();
     match (asked, free) {
         (Some(asked), Some(free)) if asked > free => Err(Error::Refused(format!(
-            "--memory {}: only {} are free here; give at most that, or leave it out",
-            mib(asked),
-            mib(free)
+            "--memory {}: only {} is free here; give less, or leave it out",
+            size(asked),
+            size(free)
         ))),
         (Some(asked), _) => Ok(asked),
         (None, Some(free)) => Ok(MOST.min(free / 5 * 4)),
@@ -78,9 +79,17 @@ fn status(field: &str) -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
+/// The most memory that this process took, and may have taken.
+pub(crate) fn figure(allowed: u64) -> Option<Figure> {
+    peak().map(|peak| Figure::new("memory of this process, at most", peak as f64, "B").within(allowed as f64))
+}
+
 /// Bytes for a message.
-pub(crate) fn mib(bytes: u64) -> String {
-    format!("{} MiB", bytes.div_ceil(1 << 20))
+pub(crate) fn size(bytes: u64) -> String {
+    if bytes >= 10 << 30 {
+        return format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64);
+    }
+    format!("{} MiB", thousands(bytes.div_ceil(1 << 20)))
 }
 
 #[cfg(test)]

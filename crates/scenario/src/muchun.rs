@@ -5,8 +5,8 @@
 //! closed form and what was published. What was published is `free` of a whole machine, so only its differences can be
 //! compared; the shrinker state, which no step changed, is built by itself.
 
-use crate::memory::{self, PROCESS, largest, mib};
-use crate::table::{Chart, Column, Origin, Table};
+use crate::memory::{self, PROCESS, largest, size};
+use crate::table::{Chart, Column, Origin, Table, thousands};
 use crate::{Error, Outcome, While};
 use Origin::{Computed, Measured, Published};
 use std::time::Instant;
@@ -69,7 +69,7 @@ impl Plan {
     pub fn new(params: Params) -> Result<Self, Error> {
         let Params { groups, nodes, users, .. } = params;
         if users > groups {
-            let text = format!("--users {users}: there are {groups} groups; give at most that");
+            let text = format!("--users {users}: there are only {groups} groups; give less");
             return Err(Error::Refused(text));
         }
         if !(1..=65_534).contains(&groups) || params.mounts == 0 || !(1..=64).contains(&nodes) {
@@ -82,8 +82,8 @@ impl Plan {
             Error::Refused(format!(
                 "{groups} groups on {nodes} nodes need {} for a single mount, and {} may be taken: give more with \
                  --memory, or fewer groups or nodes",
-                mib(need(1).max(state(1))),
-                mib(memory)
+                size(need(1).max(state(1))),
+                size(memory)
             ))
         };
         let mounts = largest(params.mounts, memory, need).ok_or_else(refuse)?;
@@ -95,13 +95,13 @@ impl Plan {
     fn need(params: &Params, mounts: u32) -> u64 {
         let nodes = u64::from(params.nodes);
         let ids = ids::array_length(params.groups.into());
-        let users = u64::from(params.users.min(params.groups));
-        // A head and a pointer each, and what the allocator adds to arrays and chunks, 1 %.
+        let users = u64::from(params.users.clamp(1, params.groups));
+        // A head and a pointer each; 3 % for what the allocator and tables of chunks add.
         let eager = (nodes * (ids * 32 + 64)) + 64 * nodes;
         // A node a level, heads, an item with its object, for each user.
         let used = users * (3 * 576 + 32 * nodes + 128) + 512 + 80 * nodes;
         let lists = 2 * u64::from(mounts) * (eager.max(8 * ids + used) + users * 64);
-        PROCESS + lists + lists / 100 + u64::from(params.groups) * 512
+        PROCESS + lists + lists / 32 + u64::from(params.groups) * 512
     }
 
     /// The same for the shrinker state of so many groups.
@@ -115,19 +115,18 @@ impl Plan {
         let all = self.params;
         let mut parts = Vec::new();
         if self.mounts < all.mounts {
-            let whole = mib(Self::need(&all, all.mounts));
-            parts.push(format!("lists of {} of {} mounts (all need {whole})", self.mounts, all.mounts));
+            let whole = size(Self::need(&all, all.mounts));
+            let (built, mounts) = (thousands(self.mounts.into()), thousands(all.mounts.into()));
+            parts.push(format!("lists of {built} of {mounts} mounts are built (all need {whole})"));
         }
         if self.groups < all.groups {
-            let whole = mib(Self::need_of_state(&all, all.groups));
-            parts.push(format!(
-                "shrinker state of {} of {} groups (all need {whole})",
-                self.groups, all.groups
-            ));
+            let whole = size(Self::need_of_state(&all, all.groups));
+            let (built, groups) = (thousands(self.groups.into()), thousands(all.groups.into()));
+            parts.push(format!("shrinker state of {built} of {groups} groups is built (all need {whole})"));
         }
         let what = parts.join(", and ");
         (!what.is_empty()).then(|| {
-            format!("{} may be taken, so {what}; every mount and group costs the same", mib(self.memory))
+            format!("{} may be taken, so {what}; every mount and group costs the same", size(self.memory))
         })
     }
 
@@ -150,19 +149,30 @@ impl Plan {
         let mut outcome = Outcome::new(
             "muchun",
             format!(
-                "{groups} groups, {mounts} mounts of 2 list_lrus, {nodes} nodes, {users} groups using each mount"
+                "{} groups, {} mounts of 2 list_lrus, {nodes} nodes, {users} groups using each mount",
+                thousands(groups.into()),
+                thousands(mounts.into())
             ),
         );
-        let mut steps = Vec::new();
-        for (name, lists, _) in STEPS {
-            steps.push(self.step(name, lists)?);
-        }
-        outcome.tables.push(self.built_table(&steps));
+        let steps = self.steps(&STEPS)?;
+        outcome.tables.push(self.built_table("after each step", &STEPS, &steps));
         outcome.tables.push(self.saved_table(&steps));
         outcome.charts.push(self.chart(&steps));
+        if users == 0 {
+            // What is built for nobody is only half of the truth: where each mount has one user, as in containers.
+            let used = Self { params: Params { users: 1, ..self.params }, ..*self };
+            let rest = &STEPS[3..];
+            let steps = used.steps(rest)?;
+            outcome.tables.push(used.built_table("one group using each", rest, &steps));
+        }
         outcome.tables.push(self.state_table()?);
-        outcome.notes = self.notes();
+        outcome.figures.extend(memory::figure(self.memory));
+        outcome.notes = self.notes(steps.last());
         Ok(outcome)
+    }
+
+    fn steps(&self, which: &[(&'static str, Option<Lists>, Option<f64>)]) -> Result<Vec<Step>, Error> {
+        which.iter().map(|(name, lists, _)| self.step(name, *lists)).collect()
     }
 
     /// Builds one step, measures it, and takes it down.
@@ -225,8 +235,8 @@ impl Plan {
         (0..self.mounts).map(one).sum()
     }
 
-    fn built_table(&self, steps: &[Step]) -> Table {
-        let title = format!("list_lru of {} mounts, after each step", self.mounts);
+    fn built_table(&self, when: &str, of: &[(&str, Option<Lists>, Option<f64>)], steps: &[Step]) -> Table {
+        let title = format!("list_lru of {} mounts, {when}", thousands(self.mounts.into()));
         let mut table = Table::new(
             title,
             vec![
@@ -237,7 +247,7 @@ impl Plan {
                 Column::new("time", "s", Measured),
             ],
         );
-        for ((name, ..), step) in STEPS.iter().zip(steps) {
+        for ((name, ..), step) in of.iter().zip(steps) {
             let number = |bytes: u64| bytes as f64;
             table.row(
                 *name,
@@ -304,7 +314,7 @@ impl Plan {
     /// Shrinker state of both forms that Linux has had since the series.
     fn state_table(&self) -> Result<Table, Error> {
         let mut table = Table::new(
-            format!("what the series left: shrinker state of {} groups", self.groups),
+            format!("what the series left: shrinker state of {} groups", thousands(self.groups.into())),
             vec![
                 Column::new("kernel bytes", "B", Measured),
                 Column::new("formula", "B", Computed),
@@ -335,7 +345,7 @@ impl Plan {
         Ok(table)
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, ours: Option<&Step>) -> Vec<String> {
         let mut notes = vec![
             "kernel bytes: every allocation that was made here, with the size of the kernel's structure of that \
              release and rounded as kmalloc rounds."
@@ -344,16 +354,19 @@ impl Plan {
              shrinker state (groups, mounts, the system itself) is in them and is not built here, so differences are \
              compared."
                 .to_owned(),
-            "tenalloc's row holds its shrinker state, 8 bytes in each list.".to_owned(),
+            "resident: growth of this process by the kernel's count; what the C library keeps from the step before \
+             makes it less."
+                .to_owned(),
         ];
-        notes.extend(self.notice());
-        if let Some(peak) = memory::peak() {
+        if let Some(ours) = ours.filter(|_| self.params.users == 0) {
             notes.push(format!(
-                "this process took {} at most; {} were allowed.",
-                mib(peak),
-                mib(self.memory)
+                "tenalloc's row holds its shrinker state, 8 bytes in each list. A list_lru that nobody uses takes {} \
+                 bytes of it and {} of Linux 5.18.",
+                ours.built / (2 * u64::from(self.mounts)),
+                self.closed_form(Lists::Sparse) / (2 * u64::from(self.mounts))
             ));
         }
+        notes.extend(self.notice());
         notes
     }
 }

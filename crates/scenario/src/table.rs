@@ -94,3 +94,25 @@ impl Chart {
         self.bars.push(Bar { name: name.into(), value, origin });
     }
 }
+
+/// Digits in threes: `3,440,080,000`.
+pub(crate) fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn digits_in_threes() {
+        let shown = [0, 999, 1000, 65_534, 3_440_080_000].map(super::thousands);
+        assert_eq!(shown, ["0", "999", "1,000", "65,534", "3,440,080,000"]);
+    }
+}

@@ -88,7 +88,8 @@ fn chart(chart: &Chart, width: usize, out: &mut dyn Write) -> io::Result<()> {
         let length = if bar.value > 0.0 { full.round().max(1.0) } else { 0.0 };
         let gap = name - cells(&bar.name);
         let rest = value - cells(text);
-        writeln!(out, "  {}{:gap$}  {:rest$}{text}  {}", bar.name, "", "", mark.repeat(length as usize))?;
+        let line = format!("  {}{:gap$}  {:rest$}{text}  {}", bar.name, "", "", mark.repeat(length as usize));
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ mod inputs;
 mod interrupt;
 mod outputs;
 mod record;
+mod scenario;
 mod script;
 mod support;
 mod terminal;

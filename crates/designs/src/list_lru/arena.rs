@@ -23,32 +23,38 @@ impl Value for One {
     }
 }
 
-/// Bytes of a chunk, about: small beside a slab design's caches, large beside what the allocator adds to each.
-const CHUNK: usize = 32 << 10;
+/// Bytes of a chunk, at most: as a slab of kmalloc-32. Larger ones would not fit into what arrays leave when they grow.
+const CHUNK: usize = 4096;
 
 /// Slots of `run` values each.
 pub(crate) struct Arena<T> {
     run: usize,
-    shift: u32, // a chunk has 1 << shift slots
-    chunks: Vec<Chunk<T>>,
-    partial: Vec<usize>, // chunks that are not full, each once; the last one is used
-    held: usize,         // chunks with memory
-    used: u64,           // slots
+    shift: u32,            // a chunk has 1 << shift slots
+    chunks: Vec<Box<[T]>>, // of no values: given back
+    states: Vec<State>,    // of each chunk
+    partial: Vec<u32>,     // chunks that are not full, each once; the last one is used
+    held: usize,           // chunks with values
+    used: u64,             // slots
 }
 
-struct Chunk<T> {
-    values: Box<[T]>, // empty: given back
-    free: Link,       // among its own slots
-    used: u32,
-    fresh: u32, // slots from here on were never used
+/// What a chunk hands out next. Apart from its values, so that finding a value touches one table only.
+#[derive(Clone, Copy)]
+struct State {
+    free: u16,  // among its own slots
+    used: u16,  // slots
+    fresh: u16, // slots from here on were never used
 }
+
+/// No free slot.
+const NONE: u16 = u16::MAX;
 
 impl<T: Value> Arena<T> {
     /// Of slots with `run` values each.
     pub(crate) fn new(run: usize) -> Self {
         let run = run.max(1);
         let shift = (CHUNK / (run * size_of::<T>())).max(2).ilog2();
-        Self { run, shift, chunks: Vec::new(), partial: Vec::new(), held: 0, used: 0 }
+        let (chunks, states, partial) = (Vec::new(), Vec::new(), Vec::new());
+        Self { run, shift, chunks, states, partial, held: 0, used: 0 }
     }
 
     fn slots(&self) -> usize {
@@ -56,6 +62,7 @@ impl<T: Value> Arena<T> {
     }
 
     /// Chunk, and slot in it.
+    #[inline]
     fn split(&self, place: usize) -> (usize, usize) {
         (place >> self.shift, place & (self.slots() - 1))
     }
@@ -64,26 +71,24 @@ impl<T: Value> Arena<T> {
     #[inline]
     pub(crate) fn alloc(&mut self) -> Link {
         let at = match self.partial.last() {
-            Some(&at) if !self.chunks[at].values.is_empty() => at,
+            Some(&at) if !self.chunks[at as usize].is_empty() => at as usize,
             _ => self.grow(),
         };
         let (run, slots) = (self.run, self.slots());
-        let chunk = &mut self.chunks[at];
-        let slot = match chunk.free.place() {
-            Some(slot) => {
-                let values = &mut chunk.values[slot * run..][..run];
-                chunk.free = *values[0].free_link();
-                values.fill(T::NEW);
-                slot
-            }
-            None => {
-                chunk.fresh += 1;
-                chunk.fresh as usize - 1
-            }
+        let state = &mut self.states[at];
+        let slot = if state.free == NONE {
+            state.fresh += 1;
+            usize::from(state.fresh) - 1
+        } else {
+            let slot = usize::from(state.free);
+            let values = &mut self.chunks[at][slot * run..][..run];
+            state.free = values[0].free_link().place().map_or(NONE, |next| next as u16);
+            values.fill(T::NEW);
+            slot
         };
-        chunk.used += 1;
+        state.used += 1;
         self.used += 1;
-        if chunk.used as usize == slots {
+        if usize::from(state.used) == slots {
             self.partial.pop();
         }
         Link::to(at * slots + slot)
@@ -92,16 +97,18 @@ impl<T: Value> Arena<T> {
     /// Memory for the last of the partial chunks, or a new one.
     fn grow(&mut self) -> usize {
         let values = vec![T::NEW; self.slots() * self.run].into_boxed_slice();
-        let chunk = Chunk { values, free: Link::NONE, used: 0, fresh: 0 };
+        let state = State { free: NONE, used: 0, fresh: 0 };
         self.held += 1;
         match self.partial.last() {
             Some(&at) => {
-                self.chunks[at] = chunk;
-                at
+                self.chunks[at as usize] = values;
+                self.states[at as usize] = state;
+                at as usize
             }
             None => {
-                self.chunks.push(chunk);
-                self.partial.push(self.chunks.len() - 1);
+                self.chunks.push(values);
+                self.states.push(state);
+                self.partial.push(self.chunks.len() as u32 - 1);
                 self.chunks.len() - 1
             }
         }
@@ -110,18 +117,19 @@ impl<T: Value> Arena<T> {
     /// Frees a slot that [`alloc`](Self::alloc) gave.
     pub(crate) fn free(&mut self, slot: Link) {
         let Some(place) = slot.place() else { return };
-        let ((at, slot), slots, run) = (self.split(place), self.slots(), self.run);
-        let chunk = &mut self.chunks[at];
-        if chunk.used as usize == slots {
-            self.partial.push(at);
+        let ((at, slot), slots) = (self.split(place), self.slots());
+        let state = &mut self.states[at];
+        if usize::from(state.used) == slots {
+            self.partial.push(at as u32);
         }
-        *chunk.values[slot * run].free_link() = chunk.free;
-        chunk.free = Link::to(slot);
-        chunk.used -= 1;
+        let next = if state.free == NONE { Link::NONE } else { Link::to(state.free.into()) };
+        *self.chunks[at][slot * self.run].free_link() = next;
+        state.free = slot as u16;
+        state.used -= 1;
         self.used -= 1;
         // The last chunk stays, so that one head that comes and goes does not take its chunk along each time.
-        if chunk.used == 0 && self.held > 1 {
-            chunk.values = Box::default();
+        if state.used == 0 && self.held > 1 {
+            self.chunks[at] = Box::default();
             self.held -= 1;
         }
     }
@@ -130,14 +138,14 @@ impl<T: Value> Arena<T> {
     #[inline]
     pub(crate) fn get(&self, slot: Link) -> Option<&[T]> {
         let (at, slot) = self.split(slot.place()?);
-        Some(&self.chunks[at].values[slot * self.run..][..self.run])
+        Some(&self.chunks[at][slot * self.run..][..self.run])
     }
 
     /// The same, to change them.
     #[inline]
     pub(crate) fn get_mut(&mut self, slot: Link) -> Option<&mut [T]> {
         let (at, slot) = self.split(slot.place()?);
-        Some(&mut self.chunks[at].values[slot * self.run..][..self.run])
+        Some(&mut self.chunks[at][slot * self.run..][..self.run])
     }
 
     /// Values in use.
@@ -147,7 +155,47 @@ impl<T: Value> Arena<T> {
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.held * self.slots() * self.run * size_of::<T>()
-            + self.chunks.capacity() * size_of::<Chunk<T>>()) as u64
+        let values = self.held * self.slots() * self.run * size_of::<T>();
+        let tables = self.chunks.capacity() * size_of::<Box<[T]>>()
+            + self.states.capacity() * size_of::<State>()
+            + self.partial.capacity() * size_of::<u32>();
+        (values + tables) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    proptest::proptest! {
+        /// Slots in use are never given out again, keep what is written, and memory goes when they do.
+        #[test]
+        fn slots_against_a_map(run in 1..5_usize, steps in proptest::collection::vec((0..3_u8, 0..400_usize), 0..800)) {
+            let mut arena = Arena::<One>::new(run);
+            let mut plain: BTreeMap<usize, i64> = BTreeMap::new();
+            for (stamp, (what, which)) in steps.into_iter().enumerate() {
+                let some = plain.keys().nth(which % plain.len().max(1)).copied();
+                match (what, some) {
+                    (2, Some(place)) => {
+                        plain.remove(&place);
+                        arena.free(Link::to(place));
+                    }
+                    _ => {
+                        let slot = arena.alloc();
+                        let values = arena.get_mut(slot).unwrap();
+                        proptest::prop_assert!(values.len() == run && values.iter().all(|one| one.number == 0));
+                        values[run - 1].number = stamp as i64;
+                        proptest::prop_assert_eq!(plain.insert(slot.place().unwrap(), stamp as i64), None);
+                    }
+                }
+                for (&place, &stamp) in &plain {
+                    proptest::prop_assert_eq!(arena.get(Link::to(place)).unwrap()[run - 1].number, stamp);
+                }
+                proptest::prop_assert_eq!(arena.values(), (plain.len() * run) as u64);
+            }
+            plain.into_keys().for_each(|place| arena.free(Link::to(place)));
+            proptest::prop_assert!(arena.values() == 0 && arena.held <= 1);
+        }
     }
 }

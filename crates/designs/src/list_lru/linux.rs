@@ -90,7 +90,6 @@ impl Linux {
     /// Moves everything of one list to the parent's, and tells the parent's shrinker state: the parent now has something
     /// to give even if it had before, because its bit may just be going.
     fn reparent(&mut self, lru: LruKey, id: u32, parent: Option<GroupKey>, node: u8) -> Result<(), Error> {
-        // `id` has a head here or had nothing to move; drained before its head goes anywhere.
         let Some(child) = self.lists.drain(lru, id, node).filter(|child| child.number > 0) else {
             return Ok(());
         };
@@ -135,6 +134,9 @@ impl ListDesign for Linux {
                 continue;
             }
             let lru = LruKey(lru as u32);
+            if self.lists.head(lru, id, 0).is_none() {
+                continue;
+            }
             for node in 0..self.nodes {
                 self.reparent(lru, id, parent, node)?;
             }

@@ -69,9 +69,9 @@ pub(crate) trait Generation {
     /// The same, to change it.
     fn head_mut(&mut self, lru: LruKey, id: u32, node: u8) -> Option<&mut One>;
 
-    /// Empties a list whose group goes.
+    /// Empties a list whose group goes; what was on it.
     fn drain(&mut self, lru: LruKey, id: u32, node: u8) -> Option<One> {
-        self.head_mut(lru, id, node).map(One::take)
+        self.head_mut(lru, id, node).filter(|one| one.number > 0).map(One::take)
     }
 
     /// The group of `id` goes; all its lists here were drained.

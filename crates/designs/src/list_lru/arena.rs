@@ -23,13 +23,13 @@ impl Value for One {
     }
 }
 
-/// Bytes of a chunk, at most: as a slab of kmalloc-32. Larger ones would not fit into what arrays leave when they grow.
+/// Bytes of a chunk, at most: as a slab of kmalloc-32.
 const CHUNK: usize = 4096;
 
 /// Slots of `run` values each.
 pub(crate) struct Arena<T> {
     run: usize,
-    shift: u32,            // a chunk has 1 << shift slots
+    shift: u32,            // a chunk has 1 << shift places
     chunks: Vec<Box<[T]>>, // of no values: given back
     states: Vec<State>,    // of each chunk
     partial: Vec<u32>,     // chunks that are not full, each once; the last one is used
@@ -52,19 +52,21 @@ impl<T: Value> Arena<T> {
     /// Of slots with `run` values each.
     pub(crate) fn new(run: usize) -> Self {
         let run = run.max(1);
-        let shift = (CHUNK / (run * size_of::<T>())).max(2).ilog2();
+        let shift = (CHUNK / (run * size_of::<T>())).max(4).ilog2();
         let (chunks, states, partial) = (Vec::new(), Vec::new(), Vec::new());
         Self { run, shift, chunks, states, partial, held: 0, used: 0 }
     }
 
+    /// Slots of a chunk: one less than it has places, so that chunks fit, with what the allocator adds, into the gaps that
+    /// arrays leave when they grow. Those are nearly powers of two as well, and a seventh of all memory.
     fn slots(&self) -> usize {
-        1 << self.shift
+        (1 << self.shift) - 1
     }
 
     /// Chunk, and slot in it.
     #[inline]
     fn split(&self, place: usize) -> (usize, usize) {
-        (place >> self.shift, place & (self.slots() - 1))
+        (place >> self.shift, place & ((1 << self.shift) - 1))
     }
 
     /// A slot with new values.
@@ -91,7 +93,7 @@ impl<T: Value> Arena<T> {
         if usize::from(state.used) == slots {
             self.partial.pop();
         }
-        Link::to(at * slots + slot)
+        Link::to((at << self.shift) + slot)
     }
 
     /// Memory for the last of the partial chunks, or a new one.

@@ -48,10 +48,13 @@ pub fn allowed(asked: Option<u64>) -> Result<u64, Error> {
 
 /// The largest scale from 1 to `whole` whose need is at most `memory`; `None`: not even 1. The need must rise.
 pub(crate) fn largest(whole: u32, memory: u64, need: impl Fn(u32) -> u64) -> Option<u32> {
+    if need(whole) <= memory {
+        return Some(whole);
+    }
     if need(1) > memory {
         return None;
     }
-    let (mut fits, mut over) = (1, whole.saturating_add(1));
+    let (mut fits, mut over) = (1, whole);
     while over - fits > 1 {
         let middle = fits + (over - fits) / 2;
         if need(middle) <= memory {
@@ -99,7 +102,7 @@ mod tests {
     #[test]
     fn the_largest_scale_that_fits_is_found() {
         for memory in 0..60 {
-            let by_hand = (1..=20_u32).filter(|n| u64::from(*n) * 2 + 1 <= memory).max();
+            let by_hand = (1..=20_u32).filter(|n| u64::from(*n) * 2 < memory).max();
             assert_eq!(largest(20, memory, |n| u64::from(n) * 2 + 1), by_hand, "{memory}");
         }
         assert_eq!(largest(u32::MAX, u64::MAX, u64::from), Some(u32::MAX));
@@ -110,6 +113,7 @@ mod tests {
         assert!(matches!(allowed(Some(u64::MAX)), Err(Error::Refused(text)) if text.contains("--memory")));
         assert_eq!(allowed(Some(1)).ok(), Some(1));
         assert!(allowed(None).is_ok_and(|bytes| bytes > 0 && bytes <= MOST));
-        assert!(peak() >= resident(), "{:?} {:?}", peak(), resident());
+        let now = resident();
+        assert!(peak() >= now, "{now:?} {:?}", peak());
     }
 }

@@ -165,10 +165,10 @@ mod tests {
         table(&table_of, &mut text).unwrap();
         let expected = "
 heads
-              built       post
-           measured  published
-  first      12,286          –
-  größer          4     0.50 %
+             built       post
+          measured  published
+  first     12,286          –
+  größer         4     0.50 %
 ";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
     }

@@ -45,9 +45,9 @@ const WITH: [f64; 3] = [190_464.0, 468_992.0, 468_992.0];
 
 /// Name, list_lru (`None`: tenalloc's).
 const DESIGNS: [(&str, Option<Lists>); 4] = [
-    ("without: all lists in advance (5.9)", Some(Lists::Eager)),
-    ("with: lists on first use (+lazy)", Some(Lists::Lazy)),
-    ("Linux 6.13 and later", Some(Lists::Locked)),
+    ("without: 5.9, in advance", Some(Lists::Eager)),
+    ("with: +lazy, on first use", Some(Lists::Lazy)),
+    ("6.13: lock in each list", Some(Lists::Locked)),
     ("tenalloc", None),
 ];
 
@@ -76,7 +76,8 @@ impl Plan {
         let need = |containers| Self::need(&params, containers);
         let containers = largest(params.containers, memory, need).ok_or_else(|| {
             Error::Refused(format!(
-                "a single container of {} mounts needs {}, and {} may be taken: give more with --memory, or fewer mounts",
+                "a single container of {} mounts needs {}, and {} may be taken: give more with --memory, \
+                 or fewer mounts",
                 params.mounts,
                 size(need(1)),
                 size(memory)
@@ -147,6 +148,7 @@ impl Plan {
             lives.push(self.life(name, lists)?);
         }
         outcome.tables.push(self.built(&lives));
+        outcome.tables.push(self.cost(&lives));
         outcome.charts.push(self.chart(&lives));
         outcome.figures.extend(memory::figure(self.memory));
         outcome.notes = self.notes();
@@ -264,9 +266,6 @@ impl Plan {
                 Column::new("during", "", Measured),
                 Column::new("groups removed", "", Measured),
                 Column::new("unmounted", "", Measured),
-                Column::new("kernel bytes", "B", Measured),
-                Column::new("allocated here", "B", Measured),
-                Column::new("time", "s", Measured),
             ],
         );
         for ((name, lists), life) in DESIGNS.iter().zip(lives) {
@@ -274,11 +273,30 @@ impl Plan {
                 Some(Lists::Eager) => self.in_advance(self.containers),
                 _ => self.on_first_use(self.containers),
             };
-            let counts = [life.during, life.removed, life.after, life.kernel, life.here];
             let mut values = vec![Some(formula)];
-            values.extend(counts.map(|count| Some(count as f64)));
-            values.push(Some(life.seconds));
+            values.extend([life.during, life.removed, life.after].map(|count| Some(count as f64)));
             table.row(*name, values);
+        }
+        table
+    }
+
+    fn cost(&self, lives: &[Life]) -> Table {
+        let mut table = Table::new(
+            format!(
+                "what {} containers cost, during; time from the first start",
+                thousands(self.containers.into())
+            ),
+            vec![
+                Column::new("kernel", "B", Measured),
+                Column::new("allocated", "B", Measured),
+                Column::new("kernel, a container", "B", Measured),
+                Column::new("time", "s", Measured),
+            ],
+        );
+        for ((name, _), life) in DESIGNS.iter().zip(lives) {
+            let each = life.kernel as f64 / f64::from(self.containers);
+            let values = [life.kernel as f64, life.here as f64, each, life.seconds];
+            table.row(*name, values.map(Some).to_vec());
         }
         table
     }
@@ -301,11 +319,14 @@ impl Plan {
             let growth = WITHOUT[1] - WITHOUT[0];
             let mount = self.in_advance(10_000) / 70_000.0;
             notes.push(format!(
-                "the formula's inputs: 10,000 containers × 7 mounts × 2 list_lrus × 2 nodes × {} ids                  (memcg_nr_cache_ids at 10,000 groups); on first use 1 instead of the ids.",
-                ids::array_length(10_000)
+                "the formula's inputs: 10,000 containers × 7 mounts × 2 list_lrus × 2 nodes × {} ids \
+                 (memcg_nr_cache_ids at 10,000 groups); on first use 1 instead of the ids.",
+                thousands(ids::array_length(10_000))
             ));
             notes.push(format!(
-                "the published counts are whole slabs: each is a multiple of 2,048, the objects of a 64 KiB page ({},                  {}, {}; {}, {}, {} slabs). They hold free objects too, so no formula can meet them to the unit.",
+                "the published counts are whole slabs: each is a multiple of 2,048, the objects of a 64 \
+                 KiB page ({}, {}, {}; {}, {}, {} slabs). They hold free objects too, so no formula can \
+                 meet them to the unit.",
                 slabs(WITHOUT[0]),
                 slabs(WITHOUT[1]),
                 slabs(WITHOUT[2]),
@@ -314,22 +335,30 @@ impl Plan {
                 slabs(WITH[2])
             ));
             notes.push(format!(
-                "during, without: {} objects more than the formula, as many heads as {:.1} mounts more have. The host's                  own mounts get lists for all ids too; the post does not say how many it had.",
+                "during, without: {} objects more than the formula, as many heads as {:.1} mounts more \
+                 have. The host's own mounts get lists for all ids too, and would explain it; the post does \
+                 not say how many there were.",
                 thousands((growth - self.in_advance(10_000)) as u64),
                 (growth - self.in_advance(10_000)) / mount
             ));
             notes.push(format!(
-                "during, with: {} objects fewer than the formula, less than one slab: they fit into places that were free                  before.",
+                "during, with: {} objects fewer than the formula, less than one slab: what places were free \
+                 before would hold them, if there were so many.",
                 thousands((self.on_first_use(10_000) - (WITH[1] - WITH[0])) as u64)
             ));
             notes.push(format!(
-                "after, without: the formula knows of nothing that stays once all is unmounted. {:.1} % of the growth did                  stay: the heads of {:.0} mounts that were not gone yet, or slabs kept by a few live objects each; the                  post does not tell. With the patch no slab went at all.",
+                "after, without: the formula knows of nothing that stays once all is unmounted. {:.1} % of \
+                 the growth did stay: the heads of {} mounts that were not gone yet, or slabs kept by a \
+                 few live objects each; the post does not tell. With the patch no slab went at all.",
                 100.0 * (WITHOUT[2] - WITHOUT[0]) / growth,
-                (WITHOUT[2] - WITHOUT[0]) / mount
+                thousands(((WITHOUT[2] - WITHOUT[0]) / mount).round() as u64)
             ));
         }
         notes.push(
-            "\"with\" is the list_lru of Song's series after patch 10, which has the idea of Rao's patch: his made each              head of 32 bytes when an item was added, the series makes those of all nodes together when the object is              allocated. Heads are counted, not allocations."
+            "\"with\" is the list_lru of Song's series after patch 10, which has the idea of Rao's patch: \
+             his made each head of 32 bytes when an item was added, the series makes those of all nodes \
+             together when the object is allocated. Heads are counted, not allocations. Shrinker state is \
+             not in these tables (but in tenalloc's bytes): see scenario muchun."
                 .to_owned(),
         );
         notes.extend(self.notice());

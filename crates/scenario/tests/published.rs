@@ -26,7 +26,7 @@ fn steps_of_the_series_as_built_are_the_formula() {
         assert_eq!(plan.notice(), None);
         let outcome = plan.run().unwrap();
         for table in [table(&outcome, "list_lru of"), table(&outcome, "what the series left")] {
-            for (built, formula) in column(table, "kernel bytes").iter().zip(column(table, "formula")) {
+            for (built, formula) in column(table, "kernel").iter().zip(column(table, "formula")) {
                 assert!(built.is_some_and(|bytes| bytes > 0.0));
                 assert!(formula.is_none() || *built == formula, "{table:#?}");
             }

@@ -243,7 +243,6 @@ fn take(step: &Step, design: &mut dyn ListDesign, model: &mut Model) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn every_generation_does_what_the_model_does(
         nodes in 1..4_u8,

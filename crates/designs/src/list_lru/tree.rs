@@ -180,3 +180,49 @@ impl Tree {
         level
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Kmalloc, xarray};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Ids that share nodes and ids that share none, of one to three levels.
+    fn id() -> impl Strategy<Value = u32> {
+        prop_oneof![2..8_u32, 60..70_u32, 4090..4100_u32, 2..65536_u32]
+    }
+
+    proptest! {
+        /// Every entry is found and no other, and there are as many nodes as the ids need, never one more.
+        #[test]
+        fn a_tree_against_a_map(steps in prop::collection::vec((any::<bool>(), id()), 0..60)) {
+            let (mut nodes, mut ledger) = (Nodes::new(1), Ledger::new(Kmalloc::X86));
+            let (mut tree, mut plain) = (Tree::EMPTY, BTreeMap::new());
+            let place = |entry: Option<&usize>| entry.map_or(Link::NONE, |at| Link::to(*at));
+            for (at, (insert, id)) in steps.into_iter().enumerate() {
+                // Half of the removals are of what is there.
+                let id = if at % 2 == 0 { id } else { plain.keys().next().copied().unwrap_or(id) };
+                if insert {
+                    tree.insert(&mut nodes, id, Link::to(at), &mut ledger);
+                    plain.insert(id, at);
+                } else {
+                    let removed = tree.remove(&mut nodes, id, &mut ledger);
+                    prop_assert_eq!(removed, place(plain.remove(&id).as_ref()));
+                }
+                for id in plain.keys().copied().chain([2, 63, 64, 4095, 4096, 65535]) {
+                    prop_assert_eq!(tree.get(&nodes, id), place(plain.get(&id)));
+                }
+                let ids: Vec<u64> = plain.keys().map(|id| u64::from(*id)).collect();
+                prop_assert_eq!(nodes.values(), xarray::nodes(&ids));
+                prop_assert_eq!(ledger.bytes().index, NODE * nodes.values());
+            }
+            let mut left: Vec<_> = tree.clear(&mut nodes, &mut ledger).iter().map(|link| link.place()).collect();
+            left.sort_unstable();
+            let mut expected: Vec<_> = plain.into_values().map(Some).collect();
+            expected.sort_unstable();
+            prop_assert_eq!(left, expected);
+            prop_assert_eq!((nodes.values(), ledger.bytes().index), (0, 0));
+        }
+    }
+}

@@ -11,6 +11,8 @@
 //! slub/           the allocator below all generations: slabs, CPUs, nodes
 //!    │  └ geometry.rs  sizes of slabs                  memmap.rs  address → slab
 //! engine.rs       pages and groups, of tenalloc
+//!
+//! lists.rs        beside all that: the contract of list_lru and shrinker state     list_lru/  shrinker/  a file a generation
 //! ```
 //! Arrows point down only. Two figures must not be mixed up: bytes that are *allocated* here (slabs, and all that follows
 //! from them) and bytes that are *modelled* ([`Usage::metadata`] of a historic design: what the kernel's descriptors
@@ -23,7 +25,10 @@ mod geometry;
 mod groups;
 pub mod kernel;
 mod linux_5_8;
+mod list_lru;
+pub mod lists;
 mod memmap;
+mod shrinker;
 mod slub;
 mod tenalloc;
 

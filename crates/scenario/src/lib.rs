@@ -1,11 +1,25 @@
-//! Situations built for real and measured, beside the budget that the design sets for them.
+//! Situations built for real and measured, beside the budget that the design sets for them, or what was published.
 //!
-//! Nothing here is computed from sizes: groups, lists and objects are made, and what they cost is read from the
-//! controller's own statistics or a clock. Times are those of this machine, in one thread.
+//! Groups, lists and objects are made, and what they cost is read from what was made, or a clock. What is computed or
+//! published stands beside it under that name. Times are those of this machine, in one thread.
+//!
+//! ```text
+//! mounts idle removal     tenalloc alone, against its budgets
+//! muchun bharata          the historic designs, against the published experiments
+//!    └ memory             how much of this machine they may take, and how much of them fits
+//! table                   rows and bars that an outcome holds
+//! ```
 
+pub mod bharata;
 pub mod idle;
+pub mod memory;
 pub mod mounts;
+pub mod muchun;
 pub mod removal;
+pub mod table;
+
+use table::{Chart, Table};
+use tenalloc_designs::lists::ListError;
 
 use serde::Serialize;
 
@@ -44,7 +58,7 @@ pub struct Outcome {
     pub schema: &'static str,
     /// Raised when a field changes its meaning.
     pub version: u32,
-    /// `mounts`, `idle`, `removal`.
+    /// `mounts`, `idle`, `removal`, `muchun`, `bharata`.
     pub scenario: &'static str,
     /// The situation in one sentence, with its parameters.
     pub situation: String,
@@ -52,21 +66,53 @@ pub struct Outcome {
     pub figures: Vec<Figure>,
     /// How Linux does in the same situation, from published measurements and formulas. Not measured here.
     pub linux: Vec<String>,
+    /// What was measured, where it is more than a list.
+    pub tables: Vec<Table>,
+    /// The same to look at.
+    pub charts: Vec<Chart>,
+    /// What a reader must know to judge it.
+    pub notes: Vec<String>,
 }
 
 impl Outcome {
     fn new(scenario: &'static str, situation: String) -> Self {
         let schema = "tenalloc.scenario";
-        Self { schema, version: 1, scenario, situation, figures: Vec::new(), linux: Vec::new() }
+        Self {
+            schema,
+            version: 1,
+            scenario,
+            situation,
+            figures: Vec::new(),
+            linux: Vec::new(),
+            tables: Vec::new(),
+            charts: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 }
 
 /// Why a scenario could not be built.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}: {source}")]
-pub struct Error {
-    what: String,
-    source: tenalloc::Error,
+pub enum Error {
+    /// tenalloc refused.
+    #[error("{what}: {source}")]
+    Core {
+        /// What was being made.
+        what: String,
+        /// Why not.
+        source: tenalloc::Error,
+    },
+    /// A design refused.
+    #[error("{what}: {source}")]
+    Lists {
+        /// What was being made.
+        what: String,
+        /// Why not.
+        source: ListError,
+    },
+    /// It was not begun: what was asked for cannot be had. Says what to do.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// Says what was being made.
@@ -76,6 +122,12 @@ trait While<T> {
 
 impl<T> While<T> for tenalloc::Result<T> {
     fn during(self, what: &str) -> Result<T, Error> {
-        self.map_err(|source| Error { what: what.into(), source })
+        self.map_err(|source| Error::Core { what: what.into(), source })
+    }
+}
+
+impl<T> While<T> for Result<T, ListError> {
+    fn during(self, what: &str) -> Result<T, Error> {
+        self.map_err(|source| Error::Lists { what: what.into(), source })
     }
 }

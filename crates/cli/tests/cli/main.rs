@@ -6,6 +6,7 @@ mod interrupt;
 mod outputs;
 mod plan;
 mod record;
+mod scenario;
 mod script;
 mod support;
 mod terminal;

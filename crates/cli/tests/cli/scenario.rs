@@ -1,0 +1,90 @@
+//! The published experiments as commands: tables, bars, JSON, and memory that is kept to.
+
+use super::support::{Ended, run, tenalloc};
+use serde_json::Value;
+
+fn scenario(args: &[&str]) -> Ended {
+    run(tenalloc().arg("scenario").args(args))
+}
+
+fn json(args: &[&str]) -> Value {
+    let ended = scenario(&[args, &["--format", "json"]].concat()).with(0);
+    serde_json::from_str(&ended.out).expect("JSON")
+}
+
+#[test]
+fn muchun_prints_tables_and_bars() {
+    let ended = scenario(&["muchun", "--groups", "200", "--mounts", "100", "--users", "1"]).with(0);
+    assert!(ended.err.is_empty(), "{}", ended.err);
+    let lines: Vec<&str> = ended.out.lines().collect();
+    assert_eq!(lines[0], "200 groups, 100 mounts of 2 list_lrus, 2 nodes; each mount used by one group");
+    for word in ["patch 1: transposed", "patch 10", "patch 12", "tenalloc", "measured", "computed", "█"] {
+        assert!(ended.out.contains(word), "{word} in {}", ended.out);
+    }
+    // Published figures are of another size, and so are not shown as if they were of this one.
+    assert!(!ended.out.contains("24,464"), "{}", ended.out);
+    assert!(lines.iter().all(|line| line.chars().count() <= 100 && !line.ends_with(' ')), "{}", ended.out);
+}
+
+#[test]
+fn bharata_counts_heads_at_every_stage() {
+    let outcome = json(&["bharata", "--containers", "40", "--mounts", "3"]);
+    assert_eq!(outcome["schema"], "tenalloc.scenario");
+    let tables = outcome["tables"].as_array().expect("tables");
+    let built = tables.iter().find(|t| t["title"] == "list heads of 40 containers, built").expect("built");
+    assert_eq!(built["columns"][1]["name"], "during");
+    assert_eq!(built["columns"][1]["origin"], "measured");
+    // 40 × 3 × 2 × 2 lists for each of 46 ids; then one each.
+    let during: Vec<&Value> =
+        built["rows"].as_array().expect("rows").iter().map(|r| &r["values"][1]).collect();
+    assert_eq!(during, [22_080.0, 480.0, 480.0, 480.0]);
+    let removed: Vec<&Value> =
+        built["rows"].as_array().expect("rows").iter().map(|r| &r["values"][2]).collect();
+    assert_eq!(removed, [22_080.0, 0.0, 0.0, 0.0]);
+}
+
+/// Both take nearly all that they may at these sizes, bharata with arrays that grow at many steps.
+#[test]
+fn no_more_memory_is_taken_than_asked_for() {
+    for args in [
+        ["muchun", "--memory", "150MiB"],
+        ["bharata", "--memory", "100MiB"],
+        ["bharata", "--memory", "150MiB"],
+    ] {
+        let ended = scenario(&[&args[..], &["--format", "json"]].concat()).with(0);
+        assert!(ended.err.contains("may be taken, so") && ended.err.lines().count() == 1, "{}", ended.err);
+        let outcome: Value = serde_json::from_str(&ended.out).expect("JSON");
+        let memory = &outcome["figures"][0];
+        let (took, allowed) = (memory["value"].as_f64(), memory["budget"].as_f64());
+        assert!(took.zip(allowed).is_some_and(|(took, allowed)| took <= allowed), "{args:?} {memory}");
+        assert!(took.zip(allowed).is_some_and(|(took, allowed)| took > allowed / 2.0), "{args:?} {memory}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_in_a_line() {
+    for (args, word) in [
+        (vec!["muchun", "--memory", "1MiB"], "--memory"),
+        (vec!["muchun", "--memory", "8000TiB"], "free here"),
+        (vec!["muchun", "--groups", "10", "--users", "11"], "10 groups"),
+        (vec!["bharata", "--memory", "20MiB"], "a single container"),
+        (vec!["bharata", "--mounts", "7", "--memory", "4000000MiB"], "free here"),
+    ] {
+        let ended = scenario(&args).with(2);
+        assert!(ended.err.contains(word) && ended.err.lines().count() == 1, "{args:?}: {}", ended.err);
+        assert!(ended.out.is_empty());
+    }
+    for args in [
+        ["muchun", "--memory", "much"],
+        ["muchun", "--groups", "65535"],
+        ["muchun", "--mounts", "0"],
+        ["bharata", "--nodes", "65"],
+        ["bharata", "--containers", "-1"],
+    ] {
+        let ended = scenario(&args).with(2);
+        assert!(ended.err.starts_with("error: ") && ended.out.is_empty(), "{args:?}: {}", ended.err);
+    }
+    // Nothing is built that could not be written.
+    let ended = scenario(&["muchun", "--output", "/nowhere/at/all.json"]).with(1);
+    assert!(ended.err.contains("no folder"), "{}", ended.err);
+}

@@ -73,6 +73,7 @@ impl Inner {
         node: Option<u8>,
         sleep: bool,
     ) -> Result<NonNull<u8>> {
+        self.free_deferred();
         let (mut cpu, owner) = self.pay(owner, record.charge)?;
         let object = if record.is_destroyed() {
             Err(Error::CacheDestroyed)
@@ -265,7 +266,7 @@ impl Inner {
     /// With all areas locked, so that nothing comes to a barn meanwhile.
     fn empty_barns(&self, record: &Record) {
         for node in 0..self.topology.nodes() {
-            while let Some(sheaf) = record.from_barn(node) {
+            while let Some(sheaf) = record.take_from_barn(node) {
                 self.flush(record, node, sheaf, 0);
                 // SAFETY: empty, and out of the barn.
                 unsafe { sheaf.destroy(&self.meta) };
@@ -294,6 +295,7 @@ impl Inner {
     /// # Safety
     /// Nobody uses the object any more.
     pub(crate) unsafe fn free_object(&self, object: NonNull<u8>, expected: Option<&Record>) -> Result<()> {
+        self.free_deferred();
         let address = object.as_ptr() as usize;
         let (slab, index) = self.locate(address)?;
         // SAFETY: `locate` found a run in use.

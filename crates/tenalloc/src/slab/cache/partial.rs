@@ -54,7 +54,7 @@ impl Record {
     }
 
     /// A sheaf of the node's barn, to be emptied and destroyed.
-    pub(in crate::slab) fn from_barn(&self, node: u8) -> Option<Sheaf> {
+    pub(in crate::slab) fn take_from_barn(&self, node: u8) -> Option<Sheaf> {
         self.node(node).lock().barn.take()
     }
 

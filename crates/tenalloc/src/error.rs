@@ -79,6 +79,8 @@ pub enum Error {
         /// As given.
         address: usize,
     },
+    /// It would have to wait for a lock or for memory, and must not.
+    Busy,
     /// The cache was destroyed; its handles can no longer allocate.
     CacheDestroyed,
     /// The cache still has live objects.
@@ -222,6 +224,7 @@ impl fmt::Display for Error {
                 write!(f, "{address:#x} was freed, but somebody had written beyond it, at {at:#x}")
             }
             Self::WrongCache { address } => write!(f, "{address:#x} belongs to another cache"),
+            Self::Busy => f.write_str("nothing was at hand without waiting"),
             Self::CacheDestroyed => f.write_str("the cache was destroyed"),
             Self::CacheBusy { objects } => write!(f, "the cache has {objects} live objects"),
             Self::SizeClass => {

@@ -65,6 +65,7 @@ impl Controller {
     /// yet in another.
     pub fn stat(&self) -> Stat {
         let inner = self.inner();
+        inner.free_deferred();
         let mut stat = Stat { corrupted: inner.corrupted.load(Relaxed), ..Stat::default() };
         inner.for_each_cache(|record| {
             // SAFETY: listed records are in place.

@@ -5,6 +5,7 @@
 mod common;
 use common::Random;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 use tenalloc::{Cache, CacheConfig, Config, Controller, Error, Group};
@@ -63,15 +64,9 @@ fn work(cache: &Cache, groups: &[Group], seed: u64, end: &AtomicBool, moves: boo
     done
 }
 
-/// A signal every 50 µs of its processor time to each of this process's threads in turn, as the kernel sees fit.
-fn with_signals<R>(body: impl FnOnce() -> R) -> R {
+/// Makes SIGPROF do nothing but interrupt.
+fn let_signals_come() {
     extern "C" fn nothing(_: i32) {}
-    let every = |microseconds| {
-        let time = libc::timeval { tv_sec: 0, tv_usec: microseconds };
-        let timer = libc::itimerval { it_interval: time, it_value: time };
-        // SAFETY: the timer is read only.
-        unsafe { libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) };
-    };
     // SAFETY: the handler does nothing; the struct is valid when zeroed.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -79,10 +74,6 @@ fn with_signals<R>(body: impl FnOnce() -> R) -> R {
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut());
     }
-    every(50);
-    let result = body();
-    every(0);
-    result
 }
 
 fn storm(hardened: bool, threads: u64, moves: bool) {
@@ -92,30 +83,45 @@ fn storm(hardened: bool, threads: u64, moves: bool) {
     let groups: Vec<_> = (0..3).map(|i| parent.create(&format!("g{i}")).unwrap()).collect();
     groups[2].set_max(300 * cache.charge());
     let (end, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    with_signals(|| {
-        std::thread::scope(|s| {
-            for t in 0..threads {
-                let (cache, groups, end, done) = (&cache, &groups, &end, &done);
-                s.spawn(move || done.fetch_add(work(cache, groups, t + 1, end, moves), Relaxed));
+    let_signals_come();
+    let ids = Mutex::new(Vec::new());
+    std::thread::scope(|s| {
+        let workers: Vec<_> = (0..threads)
+            .map(|t| {
+                let (cache, groups, end, done, ids) = (&cache, &groups, &end, &done, &ids);
+                s.spawn(move || {
+                    // SAFETY: no preconditions.
+                    ids.lock().unwrap().push(unsafe { libc::pthread_self() } as usize);
+                    done.fetch_add(work(cache, groups, t + 1, end, moves), Relaxed)
+                })
+            })
+            .collect();
+        let start = Instant::now();
+        let mut round = 0;
+        while start.elapsed() < Duration::from_millis(700) {
+            // Each stops all CPUs in its own way.
+            assert!(groups[2].current() <= groups[2].max());
+            assert_eq!(parent.exact() % cache.charge(), 0, "between two steps of an object");
+            ctl.stat();
+            ctl.trim();
+            let passing = parent.create(&format!("passing{round}")).unwrap();
+            let object = cache.alloc(&passing).unwrap();
+            passing.remove().unwrap();
+            // SAFETY: live and ours.
+            unsafe { cache.free(object) }.unwrap();
+            for id in ids.lock().unwrap().iter() {
+                // SAFETY: the thread runs until `end` is set, and is joined after that.
+                (0..10).for_each(|_| unsafe {
+                    libc::pthread_kill(*id as libc::pthread_t, libc::SIGPROF);
+                });
             }
-            let start = Instant::now();
-            let mut round = 0;
-            while start.elapsed() < Duration::from_millis(700) {
-                // Each stops all CPUs in its own way.
-                assert!(groups[2].current() <= groups[2].max());
-                assert_eq!(parent.exact() % cache.charge(), 0, "between two steps of an object");
-                ctl.stat();
-                ctl.trim();
-                let passing = parent.create(&format!("passing{round}")).unwrap();
-                let object = cache.alloc(&passing).unwrap();
-                passing.remove().unwrap();
-                // SAFETY: live and ours.
-                unsafe { cache.free(object) }.unwrap();
-                round += 1;
-            }
-            end.store(true, Relaxed);
-            assert!(round > 3, "the CPUs were hardly ever stopped");
-        });
+            round += 1;
+        }
+        end.store(true, Relaxed);
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert!(round > 3, "the CPUs were hardly ever stopped");
     });
     assert!(done.load(Relaxed) > 10_000);
     assert_eq!((parent.exact(), ctl.stat().objects, ctl.stat().corrupted), (0, 0, 0));

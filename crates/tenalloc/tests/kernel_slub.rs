@@ -12,7 +12,7 @@
 //! | 26 | kfree_rcu_wq_destroy | `t26_kfree_rcu_wq_destroy`: no delay, the last free races with the destruction |
 //! | 27 | leak_destroy | `t27_leak_destroy` |
 //! | 28 | krealloc_redzone_zeroing | tests/kernel_debug.rs `t28_krealloc_redzone_zeroing` |
-//! | 29 | nolock_and_friends | `t29_nolock_and_friends`: re-entered from callbacks; as malloc, not to be called in a signal handler |
+//! | 29 | nolock_and_friends | tests/nolock.rs `t29_…`: from a signal handler; `t29_nolock_and_friends` here: re-entered from callbacks |
 
 mod common;
 mod kernel_common;

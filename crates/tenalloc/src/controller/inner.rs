@@ -61,6 +61,8 @@ pub(crate) struct Inner {
     pub(crate) large_bytes: AtomicU64,
     pub(crate) large_objects: AtomicU64,
     pub(crate) raw_bytes: AtomicU64,
+    /// Objects that signal handlers could not free; see `slab::nolock`.
+    pub(crate) deferred: AtomicPtr<u8>,
     /// What caches that were destroyed had counted.
     pub(crate) corrupted: AtomicU64,
 }
@@ -83,6 +85,17 @@ impl Inner {
     #[inline]
     pub(crate) fn lock_cpu(&self) -> Locked<'_> {
         self.areas.lock_here(|| self.topology.here(&self.pretended_cpu))
+    }
+
+    /// The same, unless somebody would have to be waited for.
+    #[inline(always)]
+    pub(crate) fn try_lock_cpu(&self) -> Option<Locked<'_>> {
+        self.areas.try_lock_here(|| self.topology.here(&self.pretended_cpu))
+    }
+
+    /// The same again, also where this thread may hold any lock: in a signal handler.
+    pub(crate) fn try_lock_cpu_from_anywhere(&self) -> Option<Locked<'_>> {
+        self.areas.try_lock_from_anywhere(|| self.topology.here(&self.pretended_cpu))
     }
 
     /// Waits until everything that was under way on any CPU is done. An idle CPU is not waited for.

@@ -101,6 +101,7 @@ impl Controller {
                 large_bytes: AtomicU64::new(0),
                 large_objects: AtomicU64::new(0),
                 raw_bytes: AtomicU64::new(0),
+                deferred: AtomicPtr::new(null_mut()),
                 corrupted: AtomicU64::new(0),
             });
         }
@@ -177,6 +178,7 @@ impl Controller {
     /// tree. Returns bytes given to the system.
     pub fn trim(&self) -> u64 {
         let inner = self.inner();
+        inner.free_deferred();
         inner.for_each_cache(|record| {
             // SAFETY: listed records are in place.
             let record = unsafe { record.as_ref() };

@@ -123,6 +123,7 @@ impl Group {
     /// Bytes of the live objects of it and its descendants, slot and owner entry each, and what was charged
     /// without an object. Visits every CPU's area, waits for none that is idle.
     pub fn exact(&self) -> u64 {
+        self.ctl.inner().free_deferred();
         self.ctl.inner().exact(self.node())
     }
 

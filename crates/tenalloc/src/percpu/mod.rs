@@ -46,6 +46,8 @@ struct Area<T> {
     node: u8,
     /// Whoever holds the area came through the gate, not in a sequence. The holder's.
     gated: Cell<bool>,
+    /// The rank checks know nothing of who holds it. The holder's.
+    unranked: Cell<bool>,
     value: UnsafeCell<T>,
 }
 
@@ -80,6 +82,7 @@ impl<T> Areas<T> {
                 cpu,
                 node: 0,
                 gated: Cell::new(false),
+                unranked: Cell::new(false),
                 value: UnsafeCell::new(make()),
             };
             // SAFETY: the caller's promise.
@@ -107,20 +110,43 @@ impl<T> Areas<T> {
     /// Takes the area of the CPU that the caller is on; `cpu` says which it is where no sequence can.
     #[inline]
     pub(crate) fn lock_here(&self, cpu: impl FnOnce() -> u16) -> Held<'_, T> {
-        match self.try_lock_here() {
-            Some(held) => held,
-            None => self.lock(cpu()),
+        if self.sequences.is_some()
+            && let Some(held) = self.try_lock_here(|| 0)
+        {
+            return held;
         }
+        self.lock(cpu())
     }
 
-    /// Takes the area of the CPU that the caller is on, if a sequence can. (The caller may be moved to another CPU right
-    /// after: that he holds the area, not where he runs, keeps it to him.)
-    #[inline]
-    pub(crate) fn try_lock_here(&self) -> Option<Held<'_, T>> {
-        // SAFETY: the areas are in place, as many as that, each beginning with a `State`.
-        let area = unsafe { self.sequences.as_ref()?.take(self.areas, self.cpus.into())?.as_ref() };
+    /// Takes the area of the CPU that the caller is on, if that can be done without waiting; `cpu` as above. (The caller
+    /// may be moved to another CPU right after: that he holds the area, not where he runs, keeps it to him.)
+    #[inline(always)]
+    pub(crate) fn try_lock_here(&self, cpu: impl FnOnce() -> u16) -> Option<Held<'_, T>> {
+        let area = self.take_here(cpu)?;
         crate::sync::acquired(Rank::Cpu, core::ptr::from_ref(area) as usize);
         Some(Held(area))
+    }
+
+    /// As [`try_lock_here`](Self::try_lock_here), from wherever the thread is: in a signal handler it may hold any lock,
+    /// and since this waits for none their ranks do not matter.
+    pub(crate) fn try_lock_from_anywhere(&self, cpu: impl FnOnce() -> u16) -> Option<Held<'_, T>> {
+        let area = self.take_here(cpu)?;
+        area.unranked.set(true);
+        Some(Held(area))
+    }
+
+    #[inline(always)]
+    fn take_here(&self, cpu: impl FnOnce() -> u16) -> Option<&Area<T>> {
+        if let Some(sequences) = &self.sequences {
+            // SAFETY: the areas are in place, as many as that, each beginning with a `State`.
+            return unsafe { Some(sequences.take(self.areas, self.cpus.into())?.as_ref()) };
+        }
+        let area = self.area(cpu());
+        let taken = area.gate.try_lock();
+        if taken {
+            area.gated.set(true);
+        }
+        taken.then_some(area)
     }
 
     /// Takes the area of any CPU.
@@ -231,7 +257,9 @@ impl<T> DerefMut for Held<'_, T> {
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        crate::sync::released(Rank::Cpu);
+        if cfg!(debug_assertions) && !self.0.unranked.replace(false) {
+            crate::sync::released(Rank::Cpu);
+        }
         if self.0.gated.get() {
             return self.through_the_gate();
         }

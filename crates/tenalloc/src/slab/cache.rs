@@ -239,6 +239,7 @@ impl Record {
             // SAFETY: the area is locked.
             cached += unsafe { self.sheaf(cpu) }.map_or(0, |s| s.len() as u64);
         }
+        cached += self.in_barns(inner);
         let (slabs, out) = self.sums(inner);
         CacheStat {
             // Sheaves and slabs are read one after the other: in between objects may move to a sheaf.

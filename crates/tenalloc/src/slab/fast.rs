@@ -5,7 +5,7 @@
 
 use super::Kind;
 use super::cache::Record;
-use crate::controller::Inner;
+use crate::controller::{Inner, Locked};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
 
@@ -16,7 +16,19 @@ impl Inner {
         if !record.plain {
             return None;
         }
-        let mut cpu = self.areas.try_lock_here()?;
+        self.alloc_with(self.try_lock_cpu()?, record, owner)
+    }
+
+    /// As [`alloc_fast`](Self::alloc_fast), also in a signal handler.
+    pub(crate) fn alloc_nolock(&self, record: &Record, owner: u32) -> Option<NonNull<u8>> {
+        if !record.plain {
+            return None;
+        }
+        self.alloc_with(self.try_lock_cpu_from_anywhere()?, record, owner)
+    }
+
+    #[inline(always)]
+    fn alloc_with(&self, mut cpu: Locked<'_>, record: &Record, owner: u32) -> Option<NonNull<u8>> {
         // SAFETY: the area of this CPU is held.
         let sheaf = unsafe { record.sheaf(cpu.cpu()) }?;
         let object = sheaf.last()?;
@@ -36,11 +48,21 @@ impl Inner {
     /// Frees an object of `expected`, or of any cache, into this CPU's sheaf. False: nothing was done.
     #[inline(always)]
     pub(crate) fn free_fast(&self, object: NonNull<u8>, expected: Option<&Record>) -> bool {
-        self.try_free_fast(object, expected).is_some()
+        self.free_with(|| self.try_lock_cpu(), object, expected).is_some()
+    }
+
+    /// As [`free_fast`](Self::free_fast), also in a signal handler.
+    pub(crate) fn free_nolock(&self, object: NonNull<u8>) -> bool {
+        self.free_with(|| self.try_lock_cpu_from_anywhere(), object, None).is_some()
     }
 
     #[inline(always)]
-    fn try_free_fast(&self, object: NonNull<u8>, expected: Option<&Record>) -> Option<()> {
+    fn free_with<'a>(
+        &self,
+        cpu: impl FnOnce() -> Option<Locked<'a>>,
+        object: NonNull<u8>,
+        expected: Option<&Record>,
+    ) -> Option<()> {
         let address = object.as_ptr() as usize;
         let slab = self.chunks.find(address)?;
         // SAFETY: `find` found a run in use; it stays while the object is live.
@@ -55,7 +77,7 @@ impl Inner {
         }
         let index = s.place(address, record)?;
         let owner = s.owners.get(index)?;
-        let mut cpu = self.areas.try_lock_here()?;
+        let mut cpu = cpu()?;
         if s.node != cpu.node() || s.offline.load(Acquire) || cpu.waited {
             return None;
         }

@@ -122,6 +122,7 @@ impl Cache {
     /// Gives back what it holds free: sheaves into slabs, empty slabs into chunks. Returns the slabs' bytes.
     pub fn shrink(&self) -> u64 {
         let inner = self.ctl.inner();
+        inner.free_deferred();
         inner.flush_cache(self.record());
         self.record().shrink(inner)
     }
@@ -149,6 +150,7 @@ impl Cache {
     pub fn destroy(self) -> Result<()> {
         let inner = self.ctl.inner();
         let record = self.record();
+        inner.free_deferred();
         inner.unlist_cache(record, || {
             if inner.classes.has(record) {
                 return Err(Error::SizeClass);

@@ -13,6 +13,7 @@
 //!   [`Cache`], what users hold.
 //! * `classes`: any size by way of caches and page runs.
 //! * `realloc`: the same object, smaller or larger.
+//! * `nolock`: for signal handlers.
 //! * `debug`: red zones and poison.
 //! * `path`: the way of an object, from request to owner entry and back; `fast`: that of most.
 
@@ -23,6 +24,7 @@ mod debug;
 mod fast;
 mod geometry;
 mod handle;
+mod nolock;
 pub(crate) mod owners;
 pub(crate) mod path;
 mod realloc;

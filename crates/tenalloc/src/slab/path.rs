@@ -73,6 +73,7 @@ impl Inner {
         node: Option<u8>,
         sleep: bool,
     ) -> Result<NonNull<u8>> {
+        self.free_deferred();
         let (mut cpu, owner) = self.pay(owner, record.charge)?;
         let object = if record.is_destroyed() {
             Err(Error::CacheDestroyed)
@@ -142,6 +143,13 @@ impl Inner {
             // SAFETY: the area of this CPU is locked.
             let sheaf = unsafe { record.sheaf(cpu.cpu()) };
             object = sheaf.and_then(Sheaf::pop);
+            if object.is_none()
+                && let Some(full) = sheaf.and_then(|empty| record.full_for(self, node, empty))
+            {
+                // SAFETY: as above.
+                unsafe { record.set_sheaf(cpu.cpu(), Some(full)) };
+                object = full.pop();
+            }
             if object.is_none() {
                 // What is not needed now fills half the sheaf: frees are as likely to follow.
                 let sheaf = sheaf.or_else(|| self.new_sheaf(cpu, record));
@@ -178,9 +186,16 @@ impl Inner {
         if local && record.sheaf_capacity() > 0 && !record.is_destroyed() {
             // SAFETY: the area of this CPU is locked.
             let sheaf = unsafe { record.sheaf(cpu.cpu()) }.or_else(|| self.new_sheaf(cpu, record));
-            if let Some(sheaf) = sheaf {
+            if let Some(mut sheaf) = sheaf {
                 if sheaf.len() == sheaf.capacity() {
-                    self.flush(record, cpu.node(), sheaf, sheaf.capacity() / 2);
+                    match record.empty_for(self, cpu.node(), sheaf) {
+                        Some(empty) => {
+                            // SAFETY: as above.
+                            unsafe { record.set_sheaf(cpu.cpu(), Some(empty)) };
+                            sheaf = empty;
+                        }
+                        None => self.flush(record, cpu.node(), sheaf, sheaf.capacity() / 2),
+                    }
                 }
                 if sheaf.push(object.as_ptr()) {
                     return;
@@ -236,19 +251,33 @@ impl Inner {
         record.put_all_back(self, node, rest);
     }
 
-    /// Returns what every CPU's sheaf of a cache holds to its slabs.
+    /// Returns what the sheaves of a cache hold to its slabs, those of every CPU and in barns.
     pub(crate) fn flush_cache(&self, record: &Record) {
-        for (cpu, node) in self.areas.lock_all().cpus() {
+        let all = self.areas.lock_all();
+        for (cpu, node) in all.cpus() {
             // SAFETY: the area is locked.
             if let Some(sheaf) = unsafe { record.sheaf(cpu) } {
                 self.flush(record, node, sheaf, 0);
             }
         }
+        self.empty_barns(record);
     }
 
-    /// Takes every CPU's sheaf of a cache away.
+    /// With all areas locked, so that nothing comes to a barn meanwhile.
+    fn empty_barns(&self, record: &Record) {
+        for node in 0..self.topology.nodes() {
+            while let Some(sheaf) = record.take_from_barn(node) {
+                self.flush(record, node, sheaf, 0);
+                // SAFETY: empty, and out of the barn.
+                unsafe { sheaf.destroy(&self.meta) };
+            }
+        }
+    }
+
+    /// Takes every sheaf of a cache away.
     pub(crate) fn drop_sheaves(&self, record: &Record) {
-        for (cpu, node) in self.areas.lock_all().cpus() {
+        let all = self.areas.lock_all();
+        for (cpu, node) in all.cpus() {
             // SAFETY: the area is locked; the sheaf is empty when it goes.
             unsafe {
                 if let Some(sheaf) = record.sheaf(cpu) {
@@ -258,6 +287,7 @@ impl Inner {
                 }
             }
         }
+        self.empty_barns(record);
     }
 
     /// Frees an object found by its address; `expected`: the cache that it must belong to.
@@ -265,6 +295,7 @@ impl Inner {
     /// # Safety
     /// Nobody uses the object any more.
     pub(crate) unsafe fn free_object(&self, object: NonNull<u8>, expected: Option<&Record>) -> Result<()> {
+        self.free_deferred();
         let address = object.as_ptr() as usize;
         let (slab, index) = self.locate(address)?;
         // SAFETY: `locate` found a run in use.

@@ -20,6 +20,12 @@ impl Futex {
         }
     }
 
+    /// Takes it if it is free.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> bool {
+        self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
     #[cold]
     fn lock_contended(&self) {
         for _ in 0..SPINS {

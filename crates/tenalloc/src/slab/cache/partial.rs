@@ -4,6 +4,7 @@ use super::Record;
 use crate::controller::Inner;
 use crate::page::PAGE;
 use crate::page::chunk::Held;
+use crate::slab::sheaf::{Barn, Sheaf};
 use crate::slab::slab::{Kind, Slab};
 use crate::sync::{Guard, Lock};
 use core::ptr::{NonNull, null_mut};
@@ -24,11 +25,12 @@ pub(crate) struct Node {
     empty: u64,
     /// Objects out: with users and in sheaves.
     out: u64,
+    barn: Barn,
 }
 
 impl Node {
     pub(super) const fn new() -> Self {
-        Self { lists: [null_mut(); FULLNESS + 1], slabs: 0, empty: 0, out: 0 }
+        Self { lists: [null_mut(); FULLNESS + 1], slabs: 0, empty: 0, out: 0, barn: Barn::new() }
     }
 }
 
@@ -39,6 +41,26 @@ impl Record {
     fn node(&self, node: u8) -> &Lock<Node> {
         // SAFETY: there is one a node, and callers pass nodes of the topology.
         unsafe { self.nodes.add(node.into()).as_ref() }
+    }
+
+    /// A full sheaf from the node's barn for an empty one.
+    pub(in crate::slab) fn full_for(&self, inner: &Inner, node: u8, empty: Sheaf) -> Option<Sheaf> {
+        self.node(node).lock().barn.full_for(empty, &inner.meta)
+    }
+
+    /// An empty sheaf for a full one, which the node's barn keeps.
+    pub(in crate::slab) fn empty_for(&self, inner: &Inner, node: u8, full: Sheaf) -> Option<Sheaf> {
+        self.node(node).lock().barn.empty_for(full, &inner.meta)
+    }
+
+    /// A sheaf of the node's barn, to be emptied and destroyed.
+    pub(in crate::slab) fn take_from_barn(&self, node: u8) -> Option<Sheaf> {
+        self.node(node).lock().barn.take()
+    }
+
+    /// Objects in the barns of all nodes.
+    pub(super) fn in_barns(&self, inner: &Inner) -> u64 {
+        (0..inner.topology.nodes()).map(|node| self.node(node).lock().barn.objects()).sum()
     }
 
     /// Takes free objects of `node` out of its slabs, up to `want`, making a slab if none has any. Less than

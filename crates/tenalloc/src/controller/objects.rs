@@ -21,7 +21,7 @@ impl Controller {
     /// Frees any object of this controller, from [`malloc`](Self::malloc) or a cache.
     ///
     /// # Errors
-    /// See [`Cache::free`].
+    /// See [`Cache::free`](crate::Cache::free).
     ///
     /// # Safety
     /// Nobody uses the object any more.

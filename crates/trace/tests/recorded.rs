@@ -122,7 +122,10 @@ fn a_recording_cut_short_is_read_with_its_formats() {
     let Some(folder) = recorded(place.path(), "ls -R /etc > /dev/null") else { return };
     let whole = fs::read(folder.join("perf.data")).expect("a recording");
     let uncut = common::open(&folder);
-    assert_eq!(uncut.truncated, None);
+    // perf itself sometimes ends its compressed stream inside a record (now and then on a busy machine; perf script
+    // then shows as many events as we do): that is told, and nothing else may be.
+    let told = uncut.notes.iter().any(|note| note.text.contains("incomplete one"));
+    assert_eq!(uncut.truncated.is_some(), told, "{:?}", uncut.notes);
     let all = events(&uncut);
     let (mut readable, mut last) = (0, 0);
     let step = whole.len() / 40;

@@ -235,14 +235,15 @@ impl Record {
 
     pub(crate) fn stat(&self, inner: &Inner) -> CacheStat {
         let mut cached = 0;
-        for (cpu, _) in inner.areas.lock_all().cpus() {
+        // Together: between two readings objects would move from one to the other.
+        let all = inner.areas.lock_all();
+        for (cpu, _) in all.cpus() {
             // SAFETY: the area is locked.
             cached += unsafe { self.sheaf(cpu) }.map_or(0, |s| s.len() as u64);
         }
         cached += self.in_barns(inner);
         let (slabs, out) = self.sums(inner);
         CacheStat {
-            // Sheaves and slabs are read one after the other: in between objects may move to a sheaf.
             objects: out.saturating_sub(cached),
             cached,
             slabs,

@@ -31,16 +31,18 @@ test: ## everything that must hold: format, lints, documentation, all tests, mod
 
 lint: ## format and lints
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features tenalloc/std --locked -- -D warnings
 
 doc: ## the documentation, without a warning
-	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --lib --no-deps --locked
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --lib --no-deps --features tenalloc/std --locked
 
 models: ## loom: every order of memory accesses of the lock-free parts
 	$(CARGO) test --locked -p tenalloc --features loom --lib models
 
-unit: ## all tests
+unit: ## all tests, and the library's examples
 	$(CARGO) test --workspace --features tenalloc/std --locked $(TESTFLAGS)
+	@set -e; for e in tenants charge_only requests; do \
+		$(CARGO) run --quiet --locked -p tenalloc --features std --example $$e >/dev/null; echo "example $$e ... ok"; done
 
 bench: ## beside malloc, and malloc with owners by hand: a table of ratios, and out/bench.json; about 30 s after the build
 	@scripts/need rust cc

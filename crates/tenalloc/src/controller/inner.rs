@@ -3,11 +3,10 @@
 use super::caches::CacheList;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::group::Group;
 use crate::group::owner::Owners;
 use crate::group::signal::Signals;
 use crate::group::stock::Stock;
-use crate::group::tree::Tree;
+use crate::group::tree::{Node, Tree};
 use crate::lru::index::Indexes;
 use crate::meta::Meta;
 use crate::page::chunk::Chunks;
@@ -18,6 +17,7 @@ use crate::reclaim::walk::Reclaimers;
 use crate::slab::classes::Classes;
 use crate::sync::Lock;
 use core::mem::size_of;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 /// What one CPU keeps near: for now its stock. Its sheaves lie with the caches; its lock guards both.
@@ -29,9 +29,14 @@ pub(crate) struct Area {
     /// There is something to see to once this is unlocked: `over_high`, or bytes that went back to the tree, for which
     /// somebody may wait.
     pub(crate) returned: bool,
-    /// A charge went above the `high` of that group, by a charge of so many bytes. Taken out by who unlocks.
-    pub(crate) over_high: Option<(Group, u64)>,
+    /// A charge went above the `high` of that group (held), by a charge of so many bytes. Taken out by who unlocks.
+    pub(crate) over_high: Option<(NonNull<Node>, u64)>,
 }
+
+// SAFETY: the node is held for whoever takes it out, and may be looked at from any thread.
+unsafe impl Send for Area {}
+
+const _: () = assert!(Areas::<Area>::bytes(1) == 128, "an area has two cache lines, which come together");
 
 /// A CPU's area, held.
 pub(crate) type Locked<'a> = Held<'a, Area>;

@@ -57,8 +57,7 @@ impl Inner {
                     }
                     if let Some(over) = over_high(node) {
                         self.tree.hold(over);
-                        cpu.over_high =
-                            Some((Group::from_held(&Controller::of(self), NonNull::from(over)), got));
+                        cpu.over_high = Some((NonNull::from(over), got));
                     }
                     return Ok((cpu, id));
                 }

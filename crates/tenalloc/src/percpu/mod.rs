@@ -9,7 +9,8 @@
 //! instruction. It may be preempted or moved while it holds the area: whoever runs on that CPU then finds it taken, and
 //! waits. A thread that wants an area of another CPU, or of all, sets a flag that every sequence looks at, interrupts the
 //! CPUs once (membarrier), so that no sequence is left that has not seen it, and waits until the area is free. An idle
-//! CPU is not waited for.
+//! CPU is not waited for. The gate lets threads through in the order in which they came: somebody who reads sums in a
+//! loop has the areas stopped most of the time, and would starve all others else.
 //!
 //! Where there are no restartable sequences (no glibc 2.35, no kernel 4.18, another processor, a made-up machine) the
 //! gate alone is the lock: a futex.
@@ -22,7 +23,7 @@ mod seq;
 
 use self::seq::Sequences;
 use crate::page::Topology;
-use crate::sync::{Rank, Raw};
+use crate::sync::{Rank, Ticket};
 use core::cell::{Cell, UnsafeCell};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -41,7 +42,7 @@ struct State {
 #[repr(C, align(128))]
 struct Area<T> {
     state: State,
-    gate: Raw,
+    gate: Ticket,
     cpu: u16,
     node: u8,
     /// Whoever holds the area came through the gate, not in a sequence. The holder's.
@@ -67,8 +68,8 @@ unsafe impl<T: Send> Send for Areas<T> {}
 
 impl<T> Areas<T> {
     /// Bytes that the areas of so many CPUs take.
-    pub(crate) fn bytes(cpus: u16) -> usize {
-        usize::from(cpus) * size_of::<Area<T>>()
+    pub(crate) const fn bytes(cpus: u16) -> usize {
+        cpus as usize * size_of::<Area<T>>()
     }
 
     /// # Safety
@@ -78,7 +79,7 @@ impl<T> Areas<T> {
         for cpu in 0..topology.cpus() {
             let area = Area {
                 state: State { taken: AtomicU32::new(0), stopped: AtomicU32::new(0) },
-                gate: Raw::new(),
+                gate: Ticket::new(),
                 cpu,
                 node: 0,
                 gated: Cell::new(false),

@@ -6,8 +6,9 @@ use super::cache::Record;
 use super::owners::Vectors;
 use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
-use crate::controller::{Inner, Locked};
+use crate::controller::{Controller, Inner, Locked};
 use crate::error::{Error, Result};
+use crate::group::tree::Node;
 use crate::group::{Group, OWNER_BYTES, owner};
 use crate::page::PAGE;
 use core::ptr::NonNull;
@@ -111,10 +112,10 @@ impl Inner {
     }
 
     #[cold]
-    fn see_to_rest(&self, over: Option<(Group, u64)>, sleep: bool) {
+    fn see_to_rest(&self, over: Option<(NonNull<Node>, u64)>, sleep: bool) {
         self.settle();
-        if let Some(over) = over {
-            self.throttle(over, sleep);
+        if let Some((node, charged)) = over {
+            self.throttle((Group::from_held(&Controller::of(self), node), charged), sleep);
         }
     }
 

@@ -3,27 +3,21 @@
 use super::event;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-pub(crate) struct Futex(AtomicU32);
+pub(super) struct Futex(AtomicU32);
 
 /// Spins before sleeping: critical sections here last tens of ns.
 const SPINS: u32 = 100;
 
 impl Futex {
-    pub(crate) const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self(AtomicU32::new(0))
     }
 
     #[inline]
-    pub(crate) fn lock(&self) {
+    pub(super) fn lock(&self) {
         if self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.lock_contended();
         }
-    }
-
-    /// Takes it if it is free.
-    #[inline]
-    pub(crate) fn try_lock(&self) -> bool {
-        self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[cold]
@@ -42,7 +36,7 @@ impl Futex {
     }
 
     #[inline]
-    pub(crate) fn unlock(&self) {
+    pub(super) fn unlock(&self) {
         if self.0.swap(0, Ordering::Release) == 2 {
             event::wake(&self.0, 1);
         }

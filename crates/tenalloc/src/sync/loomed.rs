@@ -3,18 +3,18 @@
 use core::cell::UnsafeCell;
 use loom::sync::{Mutex, MutexGuard};
 
-pub(crate) struct Futex {
+pub(super) struct Futex {
     /// The guard of whoever holds the mutex; declared first, so that it goes first.
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     mutex: Mutex<()>,
 }
 
 impl Futex {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { held: UnsafeCell::new(None), mutex: Mutex::new(()) }
     }
 
-    pub(crate) fn lock(&self) {
+    pub(super) fn lock(&self) {
         let guard = self.mutex.lock().expect("a model that panics ends");
         // SAFETY: the guard is dropped by `unlock`, before the mutex; until then only the holder touches `held`.
         unsafe {
@@ -23,12 +23,7 @@ impl Futex {
         };
     }
 
-    pub(crate) fn try_lock(&self) -> bool {
-        self.lock(); // no model needs to see it fail
-        true
-    }
-
-    pub(crate) fn unlock(&self) {
+    pub(super) fn unlock(&self) {
         // SAFETY: the caller holds the lock.
         drop(unsafe { (*self.held.get()).take() });
     }

@@ -29,11 +29,12 @@ mod futex;
 #[path = "loomed.rs"]
 mod futex;
 mod rank;
+mod ticket;
 
 pub(crate) use event::{Event, sleep, wake};
-pub(crate) use futex::Futex as Raw;
 pub(crate) use rank::Rank;
 pub(crate) use rank::{acquire as acquired, release as released};
+pub(crate) use ticket::Ticket;
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

@@ -31,6 +31,22 @@ pub(crate) fn clone_extra(cpus: u64) -> u64 {
     8 * cpus + 64
 }
 
+/// The handle of a group since 5.9: `struct obj_cgroup` (56 bytes), its `percpu_ref_data` (56), 8 bytes a CPU.
+pub(crate) fn obj_cgroup(cpus: u64) -> u64 {
+    kmalloc(56) + kmalloc(56) + 8 * cpus
+}
+
+/// `struct slub_percpu_sheaves` of a cache since 6.18, bytes a CPU.
+pub(crate) const PERCPU_SHEAVES: u64 = 32;
+
+/// `struct slab_sheaf` for so many objects: a head of 32 bytes and a pointer each.
+pub(crate) fn sheaf(objects: u64) -> u64 {
+    kmalloc(32 + 8 * objects)
+}
+
+/// `struct node_barn` of a cache, bytes a node: a lock, two lists, two counts, on a cache line of its own.
+pub(crate) const BARN: u64 = 64;
+
 #[cfg(test)]
 mod tests {
     use super::*;

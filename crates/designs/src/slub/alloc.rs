@@ -19,7 +19,9 @@ impl Slub {
         let at = self.cpu_at(cache, place.cpu);
         let cpu = &self.cpus[at];
         let object = match NonNull::new(cpu.freelist) {
-            Some(object) if place.node.is_none_or(|node| self.slabs[cpu.slab as usize].node == node) => object,
+            Some(object) if place.node.is_none_or(|node| self.slabs[cpu.slab as usize].node == node) => {
+                object
+            }
             _ => self.refill(cache, at, place, events)?,
         };
         let cpu = &mut self.cpus[at];
@@ -97,13 +99,7 @@ impl Slub {
 
     /// `get_any_partial()`: from another node, if that has more than `min_partial`. The nodes are asked in the order of
     /// their numbers, from the CPU's own on; the kernel asks the near ones first, and in one case of 40 none.
-    fn get_any_partial(
-        &mut self,
-        cache: CacheId,
-        at: usize,
-        near: u8,
-        events: &mut impl SlabEvents,
-    ) -> bool {
+    fn get_any_partial(&mut self, cache: CacheId, at: usize, near: u8, events: &mut impl SlabEvents) -> bool {
         let most = self.caches[cache.0 as usize].cut.min_partial;
         let others = (near + 1..self.nnodes).chain(0..near);
         let rich = others.into_iter().find(|&node| self.nodes[self.node_at(cache, node)].nr_partial > most);

@@ -268,6 +268,22 @@ impl Slub {
         self.cpu_node[usize::from(cpu)]
     }
 
+    /// The part of [`cached_bytes`](Self::cached_bytes) that is one cache's.
+    pub(crate) fn cached_of(&self, cache: CacheId) -> u64 {
+        let cut = &self.cache(cache).cut;
+        let free = |slab: &Slab| u64::from(cut.objects - slab.live) * u64::from(cut.size);
+        let (mut bytes, first) = (0, self.cpu_at(cache, 0));
+        for cpu in &self.cpus[first..first + usize::from(self.ncpus)] {
+            bytes += self.slabs.get(cpu.slab as usize).map_or(0, free);
+            let mut partial = self.slabs.get(cpu.partial as usize);
+            while let Some(slab) = partial {
+                bytes += free(slab);
+                partial = self.slabs.get(slab.next as usize);
+            }
+        }
+        bytes
+    }
+
     /// Checks that the machine has this CPU.
     #[inline]
     pub(crate) fn check_cpu(&self, cpu: u16) -> Result<(), Error> {

@@ -8,7 +8,7 @@
 //! tenalloc.rs     ours: the core crate as it is
 //! linux_5_8/      one folder a generation, with the idea of that generation and nothing else
 //! linux_5_9/, linux_6_18/  ─►  shared/   what all kernels since 5.9 have in common: owner vectors, charges by the byte
-//!    │  └ groups.rs  keys → groups of the engine      kernel.rs  bytes of the kernel's structures, by formula
+//!    │  └ groups.rs  keys → groups of the engine      kernel/  bytes of the kernel's structures, by formula
 //! slub/           the allocator below all generations: slabs, CPUs, nodes
 //!    │  └ geometry.rs  sizes of slabs                  memmap.rs  address → slab
 //! engine.rs       pages and groups, of tenalloc
@@ -22,12 +22,15 @@ mod engine;
 mod error;
 mod geometry;
 mod groups;
-mod kernel;
+pub mod kernel;
 mod linux_5_8;
 mod linux_5_9;
 mod linux_6_18;
+mod list_lru;
+pub mod lists;
 mod memmap;
 mod shared;
+mod shrinker;
 mod slub;
 mod tenalloc;
 

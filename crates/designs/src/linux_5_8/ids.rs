@@ -15,7 +15,7 @@ const MAX_IDS: u32 = 65535;
 
 /// Which kmem ids are taken.
 #[derive(Default)]
-pub(super) struct KmemIds {
+pub(crate) struct KmemIds {
     free: BinaryHeap<Reverse<u32>>,
     next: u32, // ids from here on were never taken
     size: u32, // memcg_nr_cache_ids
@@ -23,7 +23,7 @@ pub(super) struct KmemIds {
 
 impl KmemIds {
     /// The lowest free id; afterwards [`size`](Self::size) covers it.
-    pub(super) fn take(&mut self) -> Result<u32, Error> {
+    pub(crate) fn take(&mut self) -> Result<u32, Error> {
         let id = match self.free.pop() {
             Some(Reverse(id)) => id,
             None if self.next < MAX_IDS => {
@@ -39,12 +39,12 @@ impl KmemIds {
     }
 
     /// Gives an id back.
-    pub(super) fn put(&mut self, id: u32) {
+    pub(crate) fn put(&mut self, id: u32) {
         self.free.push(Reverse(id));
     }
 
     /// Entries of each array: `memcg_nr_cache_ids`.
-    pub(super) fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.size
     }
 }

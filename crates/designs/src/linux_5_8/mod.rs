@@ -21,7 +21,7 @@
 //! Groups have no state of their own here beyond the kernel's `struct mem_cgroup`, which all generations have: it is not
 //! in `metadata`.
 
-mod ids;
+pub(crate) mod ids;
 #[cfg(test)]
 mod tests;
 
@@ -30,8 +30,9 @@ use core::ptr::NonNull;
 use crate::engine::{Engine, Owner};
 use crate::geometry::Cut;
 use crate::groups::Groups;
+use crate::kernel::{Kmalloc, caches};
 use crate::slub::{CacheId, SlabEvents, Slub};
-use crate::{CacheKey, CacheSpec, CacheUsage, Design, Error, GroupKey, Machine, Place, Usage, kernel};
+use crate::{CacheKey, CacheSpec, CacheUsage, Design, Error, GroupKey, Machine, Place, Usage};
 
 use self::ids::KmemIds;
 
@@ -202,17 +203,14 @@ impl Linux58 {
         self.clones.orphans -= 1;
     }
 
-    /// The kernel's bytes for what is not slabs: see [`kernel`].
+    /// The kernel's bytes for what is not slabs: see [`caches`].
     fn metadata(&self) -> u64 {
         let (nodes, cpus) = (u64::from(self.machine.nodes), u64::from(self.machine.cpus));
         let roots = self.roots.len() as u64;
-        let arrays = match self.ids.size() {
-            0 => 0, // before the first group
-            ids => roots * kernel::memcg_cache_array(u64::from(ids)),
-        };
+        let arrays = roots * caches::memcg_cache_array(u64::from(self.ids.size()), Kmalloc::X86);
         arrays
-            + (roots + self.clones.clones) * kernel::kmem_cache(nodes, cpus)
-            + self.clones.clones * kernel::clone_extra(cpus)
+            + (roots + self.clones.clones) * caches::kmem_cache(nodes, cpus)
+            + self.clones.clones * caches::clone_extra(cpus)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::kernel;
+use crate::kernel::caches;
 
 fn machine() -> Machine {
     Machine { cpus: 2, nodes: 2, cpu_node: vec![0, 1], page_size: 4096 }
@@ -112,7 +112,7 @@ fn an_empty_slab_of_a_removed_group_goes_at_once() {
 #[test]
 fn metadata_is_the_kernels_by_formula() {
     let mut design = design(&[64, 192, 256]);
-    let cache = kernel::kmem_cache(2, 2);
+    let cache = caches::kmem_cache(2, 2);
     assert_eq!(cache, 448 + 16 + 128 + 64);
     assert_eq!(design.usage().metadata, 3 * cache);
     let groups = ["a", "b", "c", "d", "e"].map(|name| design.add_group(None, name).unwrap());

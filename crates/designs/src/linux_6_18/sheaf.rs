@@ -13,13 +13,26 @@
 use core::ptr::NonNull;
 
 use crate::geometry::{CpuPartial, Cut};
+use crate::kernel::Kmalloc;
 use crate::shared::Front;
 use crate::shared::vector::{Room, Vectors};
 use crate::slub::{CacheId, Slub, Spot};
-use crate::{Error, Machine, Place, kernel};
+use crate::{Error, Machine, Place};
 
 /// `MAX_FULL_SHEAVES`, `MAX_EMPTY_SHEAVES`.
 const BARN_MOST: usize = 10;
+
+/// `struct slab_sheaf` before its objects, bytes.
+const SHEAF_HEAD: u64 = 32;
+/// `struct slub_percpu_sheaves` of a cache, bytes a CPU.
+const PERCPU_SHEAVES: u64 = 32;
+/// `struct node_barn` of a cache, bytes a node: a lock, two lists, two counts, on a cache line of its own.
+const BARN: u64 = 64;
+
+/// Bytes of a sheaf for so many objects.
+fn sheaf(objects: u64, kmalloc: Kmalloc) -> u64 {
+    kmalloc.round(SHEAF_HEAD + 8 * objects)
+}
 
 /// Free objects of one cache, last in, first out.
 type Sheaf = Vec<NonNull<u8>>;
@@ -50,6 +63,7 @@ struct Of {
 /// What stands between CPUs and SLUB.
 pub(crate) struct Sheaves {
     page: u32,
+    kmalloc: Kmalloc,
     cpus: u16,
     nodes: u8,
     caches: Vec<Of>, // by `CacheId`
@@ -57,14 +71,14 @@ pub(crate) struct Sheaves {
 }
 
 /// `calculate_sheaf_capacity()`: by size, and what the kmalloc bucket of the sheaf has room for beyond that.
-fn capacity(size: u32, page: u32) -> usize {
+fn capacity(size: u32, page: u32, kmalloc: Kmalloc) -> usize {
     let wanted = match size {
         _ if size >= page => 4,
         1024.. => 12,
         256.. => 26,
         _ => 60,
     };
-    ((kernel::sheaf(wanted) - 32) / 8) as usize
+    ((sheaf(wanted, kmalloc) - SHEAF_HEAD) / 8) as usize
 }
 
 impl Front for Sheaves {
@@ -73,7 +87,8 @@ impl Front for Sheaves {
 
     fn new(machine: &Machine) -> Self {
         let Machine { cpus, nodes, page_size: page, .. } = *machine;
-        Self { page, cpus, nodes, caches: Vec::new(), held_bytes: 0 }
+        let kmalloc = crate::shared::kmalloc(machine);
+        Self { page, kmalloc, cpus, nodes, caches: Vec::new(), held_bytes: 0 }
     }
 
     fn cut(&self, cut: Cut) -> Cut {
@@ -87,7 +102,7 @@ impl Front for Sheaves {
     fn cache_made(&mut self, _: CacheId, cut: &Cut) {
         self.caches.push(Of {
             size: cut.size.into(),
-            capacity: capacity(cut.size, self.page),
+            capacity: capacity(cut.size, self.page, self.kmalloc),
             pcs: (0..self.cpus).map(|_| Pcs::default()).collect(),
             barns: (0..self.nodes).map(|_| Barn::default()).collect(),
             held: 0,
@@ -165,9 +180,9 @@ impl Front for Sheaves {
             let spares = of.pcs.iter().filter(|pcs| pcs.spare.is_some()).count();
             let barns: usize = of.barns.iter().map(|barn| barn.full.len() + barn.empty.len()).sum();
             let sheaves = (of.pcs.len() + spares + barns) as u64;
-            sheaves * kernel::sheaf(of.capacity as u64)
-                + of.pcs.len() as u64 * kernel::PERCPU_SHEAVES
-                + of.barns.len() as u64 * kernel::BARN
+            sheaves * sheaf(of.capacity as u64, self.kmalloc)
+                + of.pcs.len() as u64 * PERCPU_SHEAVES
+                + of.barns.len() as u64 * BARN
         };
         self.caches.iter().map(of).sum()
     }

@@ -24,8 +24,10 @@ use self::vector::{Room, Vectors};
 use crate::engine::Engine;
 use crate::geometry::Cut;
 use crate::groups::Groups;
+use crate::kernel::groups::handle;
+use crate::kernel::{Kmalloc, caches};
 use crate::slub::{CacheId, Slub, Spot};
-use crate::{CacheKey, CacheSpec, CacheUsage, Design, Error, GroupKey, Machine, Place, Usage, kernel};
+use crate::{CacheKey, CacheSpec, CacheUsage, Design, Error, GroupKey, Machine, Place, Usage};
 
 /// What a generation has between its CPUs and SLUB.
 pub(crate) trait Front {
@@ -81,6 +83,11 @@ pub(crate) trait Front {
 
     /// What the kernel's structures for it would take, bytes.
     fn metadata(&self) -> u64;
+}
+
+/// How `kmalloc` rounds on a machine that was checked.
+pub(crate) fn kmalloc(machine: &Machine) -> Kmalloc {
+    Kmalloc::with_pages(machine.page_size.into()).unwrap_or(Kmalloc::X86)
 }
 
 /// A design with shared slabs.
@@ -146,8 +153,8 @@ impl<F: Front> Shared<F> {
     /// The kernel's bytes for what is neither slabs nor vectors: caches, handles, and what the front has.
     fn metadata(&self) -> u64 {
         let (nodes, cpus) = (u64::from(self.machine.nodes), u64::from(self.machine.cpus));
-        self.caches.len() as u64 * kernel::kmem_cache(nodes, cpus)
-            + self.handles.count() * kernel::obj_cgroup(cpus)
+        self.caches.len() as u64 * caches::kmem_cache(nodes, cpus)
+            + self.handles.count() * handle(cpus, kmalloc(&self.machine))
             + self.front.metadata()
     }
 }

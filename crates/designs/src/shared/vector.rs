@@ -203,8 +203,8 @@ impl Vectors {
 
     /// The class for so many bytes, made if the trace has no such cache.
     fn class<F: Front>(&mut self, slub: &mut Slub, front: &mut F, bytes: u32) -> Result<usize, Error> {
-        let slot =
-            u32::try_from(crate::kernel::kmalloc(bytes.into())).map_err(|_| Error::TooMany("objects"))?;
+        let slot = u32::try_from(super::kmalloc(&self.machine).round(bytes.into()))
+            .map_err(|_| Error::TooMany("objects"))?;
         if let Some(class) = self.classes.iter().position(|class| class.slot == slot) {
             return Ok(class);
         }

@@ -90,7 +90,8 @@ pub enum OpKind {
     /// Superblock `slot` is no more.
     SuperGone,
     /// The kernel made `group`'s part of some list_lru; which one, it does not tell. From 5.18 on, when lists came to
-    /// be made on first use.
+    /// be made on first use. `slot` is 0 for the group of the task that used the list, 1 for the group above it, whose
+    /// part is made along, and so on.
     ListUse,
     /// The kernel's own counters were read here: index `slot` into [`Program::stamps`].
     Stamp,

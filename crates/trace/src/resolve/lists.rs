@@ -124,7 +124,7 @@ impl Resolver {
                     group = self.groups.parent(group).unwrap_or(GroupId::ROOT);
                 }
                 self.counts.list_uses += 1;
-                self.push(time, 0, group, e.cpu, OpKind::ListUse);
+                self.push(time, above, group, e.cpu, OpKind::ListUse);
             }
             Listed::Other | Listed::Own | Listed::Array => {}
         }

@@ -232,6 +232,10 @@ pub struct Made {
 }
 
 impl Design {
+    /// The design whose slabs these are; its own name where a report does not tell.
+    pub fn slabs(&self) -> &str {
+        if self.slabs_of.is_empty() { &self.name } else { &self.slabs_of }
+    }
     /// Ops a second; 0 when the run took no measurable time.
     pub fn ops_per_second(&self) -> f64 {
         if self.run_ns == 0 { 0.0 } else { self.ops as f64 / (self.run_ns as f64 / 1e9) }

@@ -88,7 +88,7 @@ impl Plan {
                         known.unused.entry(o.group).or_default().extend(lists);
                         known.maker.insert(o.slot, o.group);
                     } else {
-                        lists.map(|list| push(Event::Use(o.group, list, o.cpu)));
+                        lists.into_iter().for_each(|list| push(Event::Use(o.group, list, o.cpu)));
                         known.mounted.entry(o.group).or_default().push(o.slot);
                     }
                 }

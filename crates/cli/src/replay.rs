@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Compare everything with a plain model after every N steps, and mark each object's memory
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     check: Option<u64>,
+    /// Which NUMA node an object must lie on: the one its caller asked for, if any, or the one that it had
+    #[arg(long, value_name = "WHICH", default_value = "asked")]
+    nodes: Nodes,
     /// Folder with the files that belong beside the recording, if they lie elsewhere
     #[arg(long, value_name = "FOLDER")]
     sidecar: Option<PathBuf>,
@@ -59,6 +62,14 @@ pub(crate) struct Args {
     /// No progress bar and no notes
     #[arg(long, short)]
     quiet: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Nodes {
+    /// Any, unless the caller of the kernel's allocator named one, as few do
+    Asked,
+    /// Where the recording had it: stricter than the kernel was, for comparison
+    Recorded,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -191,7 +202,8 @@ fn replay(args: &Args, program: &Program, designs: &[&str], read_ns: u64) -> Res
     let mut shown = String::new();
     let path =
         if args.path == Path::new("-") { "standard input".into() } else { args.path.to_string_lossy() };
-    let settings = Settings { check_every: args.check };
+    let recorded_nodes = args.nodes == Nodes::Recorded;
+    let settings = Settings { check_every: args.check, recorded_nodes };
     let report = run::replay(program, designs, &settings, (&path, read_ns), &mut |p| {
         if shown != p.design {
             shown = p.design.to_owned();

@@ -73,13 +73,13 @@ impl Machine {
     }
 }
 
-/// Who asks, and where the object must lie.
+/// Who asks, and where the object may lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The CPU that allocates.
     pub cpu: u16,
-    /// The node that the object's memory must come from.
-    pub node: u8,
+    /// The node that the object's memory must come from; `None`: any, as nearly all of the kernel's callers say.
+    pub node: Option<u8>,
 }
 
 /// Sizes at one moment, in bytes.
@@ -87,9 +87,9 @@ pub struct Place {
 pub struct Usage {
     /// Live objects: Σ slot size.
     pub live: u64,
-    /// Pages held by slabs.
+    /// Pages held by slabs, without the places that owner vectors take there.
     pub slab: u64,
-    /// Owner vectors outside the slabs' own pages.
+    /// Owner vectors that take places in slabs, or pages, of their own.
     pub owners: u64,
     /// All other bookkeeping. For a historic design: what the kernel's structures would take, by formula.
     pub metadata: u64,
@@ -104,7 +104,7 @@ pub struct CacheUsage {
     pub objects: u64,
     /// Slabs, empty ones too.
     pub slabs: u64,
-    /// Bytes of those slabs.
+    /// Bytes of those slabs, without the places that owner vectors take there.
     pub slab_bytes: u64,
 }
 
@@ -151,7 +151,7 @@ pub trait Design {
     /// [`Error::ForeignPointer`], [`Error::DoubleFree`] where that is seen, [`Error::UnknownCpu`]: nothing was freed.
     unsafe fn free(&mut self, cpu: u16, object: NonNull<u8>) -> Result<(), Error>;
 
-    /// Bytes of all slabs. O(1): asked after every step.
+    /// Bytes of all slabs as in [`Usage::slab`]. O(1): asked after every step.
     fn slab_bytes(&self) -> u64;
 
     /// All sizes. Cheap enough for some hundred samples a run.

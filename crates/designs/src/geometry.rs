@@ -13,6 +13,43 @@ const MAX_ORDER: u8 = 11;
 /// The object counts of a slab are 15 bits wide: `MAX_OBJS_PER_PAGE`.
 const MAX_OBJECTS: u64 = 32767;
 
+/// How much a CPU may keep in partial slabs of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuPartial {
+    /// Roughly so many free objects: up to Linux 5.15.
+    Objects(u32),
+    /// So many slabs: since 5.16.
+    Slabs(u32),
+}
+
+impl CpuPartial {
+    /// Nothing at all.
+    pub(crate) const NONE: Self = Self::Objects(0);
+
+    /// Whether a list of so many is longer than a CPU may keep, when one more slab comes to it.
+    pub(crate) fn is_full(self, listed: u32) -> bool {
+        match self {
+            Self::Objects(most) => listed > most,
+            Self::Slabs(most) => listed >= most,
+        }
+    }
+
+    /// Whether a CPU that fills its list from a node has enough with so many.
+    pub(crate) fn is_enough(self, taken: u32) -> bool {
+        match self {
+            Self::Objects(most) | Self::Slabs(most) => taken > most / 2,
+        }
+    }
+
+    /// What a slab with so many free objects counts.
+    pub(crate) fn weight(self, free: u32) -> u32 {
+        match self {
+            Self::Objects(_) => free,
+            Self::Slabs(_) => 1,
+        }
+    }
+}
+
 /// How the slabs of one cache are cut and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
@@ -22,8 +59,8 @@ pub(crate) struct Cut {
     pub(crate) objects: u32,
     /// Bytes of a slab.
     pub(crate) slab_bytes: u32,
-    /// Free objects that a CPU may keep in partial slabs, roughly.
-    pub(crate) cpu_partial: u32,
+    /// What a CPU may keep in partial slabs.
+    pub(crate) cpu_partial: CpuPartial,
     /// Partial slabs of a node below which an empty slab is kept.
     pub(crate) min_partial: u32,
 }
@@ -54,13 +91,27 @@ impl Cut {
             size,
             objects: objects as u32,
             slab_bytes: slab_bytes as u32,
-            cpu_partial: cpu_partial(size, machine.page_size),
+            cpu_partial: CpuPartial::Objects(cpu_partial(size, machine.page_size)),
             min_partial: (size.ilog2() / 2).clamp(5, 10),
         })
     }
 }
 
-/// `set_cpu_partial()`.
+impl Cut {
+    /// The same cache, with partial slabs kept near CPUs as Linux 5.16 to 6.17 keep them: `set_cpu_partial()`,
+    /// `slub_set_cpu_partial()`, more of them and counted by slabs.
+    pub(crate) fn since_5_16(self, page: u32) -> Self {
+        let objects: u32 = match self.size {
+            size if size >= page => 6,
+            1024.. => 24,
+            256.. => 52,
+            _ => 120,
+        };
+        Self { cpu_partial: CpuPartial::Slabs((2 * objects).div_ceil(self.objects)), ..self }
+    }
+}
+
+/// `set_cpu_partial()` of 5.8.
 fn cpu_partial(size: u32, page: u32) -> u32 {
     match size {
         _ if size >= page => 2,
@@ -170,7 +221,11 @@ mod tests {
     fn what_is_kept_depends_on_the_size() {
         let kept = [8, 192, 256, 1023, 1024, 4095, 4096, 8448]
             .map(|size| cut(size, None).map(|cut| (cut.cpu_partial, cut.min_partial)).unwrap());
-        assert_eq!(kept, [(30, 5), (30, 5), (13, 5), (13, 5), (6, 5), (6, 5), (2, 6), (2, 6)]);
+        let expected = [(30, 5), (30, 5), (13, 5), (13, 5), (6, 5), (6, 5), (2, 6), (2, 6)];
+        assert_eq!(kept, expected.map(|(most, nodes)| (CpuPartial::Objects(most), nodes)));
+        // Since 5.16, by slabs of 512, 21, 16 and 8 objects.
+        let kept = [8, 192, 256, 4096].map(|size| cut(size, None).unwrap().since_5_16(4096).cpu_partial);
+        assert_eq!(kept, [1, 12, 7, 2].map(CpuPartial::Slabs));
     }
 
     #[test]

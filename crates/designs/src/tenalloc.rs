@@ -18,6 +18,7 @@ pub struct Tenalloc {
     caches: Vec<Cache>,
     groups: Vec<Member>,
     pages_per_page: u32, // pages of tenalloc in one of the machine's
+    cpu_node: &'static [u8],
     cpus: u16,
     nodes: u8,
 }
@@ -43,6 +44,7 @@ impl Tenalloc {
             caches: Vec::new(),
             groups: Vec::new(),
             pages_per_page: machine.page_size / PAGE as u32,
+            cpu_node,
             cpus: machine.cpus,
             nodes: machine.nodes,
         })
@@ -139,14 +141,15 @@ impl Design for Tenalloc {
         if place.cpu >= self.cpus {
             return Err(Error::UnknownCpu { cpu: place.cpu, cpus: self.cpus });
         }
-        if place.node >= self.nodes {
-            return Err(Error::UnknownNode { node: place.node, nodes: self.nodes });
+        let node = place.node.unwrap_or_else(|| self.cpu_node[usize::from(place.cpu)]);
+        if node >= self.nodes {
+            return Err(Error::UnknownNode { node, nodes: self.nodes });
         }
         self.ctl.set_cpu(place.cpu);
         let objects = self.caches.get(usize::from(cache.0)).ok_or(Error::UnknownCache(cache))?;
         Ok(match group.map(|key| self.living(key)).transpose()?.flatten() {
-            Some(group) => objects.alloc_on(group, place.node)?,
-            None => objects.alloc_unowned(Some(place.node))?,
+            Some(group) => objects.alloc_on(group, node)?,
+            None => objects.alloc_unowned(Some(node))?,
         })
     }
 

@@ -84,6 +84,15 @@ pub enum OpKind {
     Mount,
     /// A file system was unmounted.
     Unmount,
+    /// The kernel made a superblock, number `slot`, for a task of `group`; with it two list_lrus (dentries, inodes) and
+    /// a shrinker. Seen where call sites have names.
+    Super,
+    /// Superblock `slot` is no more.
+    SuperGone,
+    /// The kernel made `group`'s part of some list_lru; which one, it does not tell. From 5.18 on, when lists came to
+    /// be made on first use. `slot` is 0 for the group of the task that used the list, 1 for the group above it, whose
+    /// part is made along, and so on.
+    ListUse,
     /// The kernel's own counters were read here: index `slot` into [`Program::stamps`].
     Stamp,
 }
@@ -103,8 +112,18 @@ pub struct Op {
     pub cpu: u16,
     /// NUMA node of the object's memory, for `Alloc` only.
     pub node: u8,
+    /// NUMA node that was asked for, for `Alloc` only; [`Op::ANY_NODE`] for most.
+    pub asked: u8,
+    /// For `Alloc`: the object is the recorded kernel's own state of list_lrus and shrinkers, which each design makes
+    /// in its own way.
+    pub own: bool,
     /// What is done.
     pub kind: OpKind,
+}
+
+impl Op {
+    /// [`Op::asked`] of an allocation that takes memory of any node.
+    pub const ANY_NODE: u8 = u8::MAX;
 }
 
 /// The kernel's own figures at one moment of the recording.
@@ -136,6 +155,18 @@ pub struct Counts {
     pub owner_vectors: u64,
     /// Allocations that asked for a node.
     pub explicit_node: u64,
+    /// Objects of the kernel's own list_lru and shrinker state ([`Op::own`]).
+    pub own: u64,
+    /// Superblocks made ([`OpKind::Super`]).
+    pub supers: u64,
+    /// Parts of list_lrus made for groups ([`OpKind::ListUse`]).
+    pub list_uses: u64,
+    /// List heads made one by one, for every list_lru, node and group at once, as kernels up to 5.17 do.
+    pub list_heads: u64,
+    /// Arrays of such heads, made with their list_lru, and made anew for one more group than the old had room for.
+    pub list_arrays: (u64, u64),
+    /// list_lrus older than the recording; told only by a kernel up to 5.17 whose arrays grew.
+    pub older_lists: Option<u64>,
     /// Allocations in a soft or hard interrupt.
     pub interrupt: u64,
     /// Frees of an object seen allocated.

@@ -19,7 +19,7 @@ fn design(sizes: &[u32]) -> Linux58 {
     design
 }
 
-const HERE: Place = Place { cpu: 0, node: 0 };
+const HERE: Place = Place { cpu: 0, node: Some(0) };
 const FIRST: CacheKey = CacheKey(0);
 
 fn free(design: &mut Linux58, object: NonNull<u8>) {
@@ -140,7 +140,7 @@ fn misuse_is_told() {
     assert_eq!(design.alloc(HERE, FIRST, Some(none)), Err(Error::UnknownGroup(none)));
     assert_eq!(design.add_group(Some(none), "g"), Err(Error::UnknownGroup(none)));
     assert_eq!(design.remove_group(none), Err(Error::UnknownGroup(none)));
-    let far = Place { cpu: 0, node: 2 };
+    let far = Place { cpu: 0, node: Some(2) };
     assert_eq!(design.alloc(far, FIRST, None), Err(Error::UnknownNode { node: 2, nodes: 2 }));
     let group = design.add_group(None, "g").unwrap();
     assert_eq!(group, none, "failed calls use up no key");
@@ -236,7 +236,7 @@ proptest! {
                 Step::Alloc { cpu, node, cache, group, count } => for _ in 0..count {
                     let group = (group % (model.groups.len() + 1)).checked_sub(1);
                     let key = group.map(|g| GroupKey(g as u32));
-                    let object = design.alloc(Place { cpu, node }, CacheKey(cache), key).unwrap();
+                    let object = design.alloc(Place { cpu, node: Some(node) }, CacheKey(cache), key).unwrap();
                     model.objects.push((object, SIZES[usize::from(cache)], group));
                 },
                 Step::Free { cpu, pick, count } => for _ in 0..count.min(model.objects.len()) {

@@ -4,10 +4,11 @@ use core::ptr::{self, NonNull};
 
 use super::{CacheId, NONE, Slab, SlabEvents, Slub, next, set_next};
 use crate::engine::PAGE;
+use crate::geometry::CpuPartial;
 use crate::{Error, Place};
 
 impl Slub {
-    /// `slab_alloc_node()`: an object of `cache` that lies on `place.node`. The place was checked.
+    /// `slab_alloc_node()`: an object of `cache` that lies on `place.node`, if that is told. The place was checked.
     #[inline]
     pub(crate) fn alloc(
         &mut self,
@@ -18,8 +19,10 @@ impl Slub {
         let at = self.cpu_at(cache, place.cpu);
         let cpu = &self.cpus[at];
         let object = match NonNull::new(cpu.freelist) {
-            Some(object) if self.slabs[cpu.slab as usize].node == place.node => object,
-            _ => self.refill(cache, at, place.node, events)?,
+            Some(object) if place.node.is_none_or(|node| self.slabs[cpu.slab as usize].node == node) => {
+                object
+            }
+            _ => self.refill(cache, at, place, events)?,
         };
         let cpu = &mut self.cpus[at];
         // SAFETY: `object` is on a free list.
@@ -33,27 +36,28 @@ impl Slub {
         Ok(object)
     }
 
-    /// `___slab_alloc()`, `get_freelist()`: gives the CPU a slab on `node` with free objects, and returns the first.
+    /// `___slab_alloc()`, `get_freelist()`: gives the CPU a slab with free objects, on the node asked for, and returns the
+    /// first.
     #[cold]
     fn refill(
         &mut self,
         cache: CacheId,
         at: usize,
-        node: u8,
+        place: Place,
         events: &mut impl SlabEvents,
     ) -> Result<NonNull<u8>, Error> {
         loop {
             let cpu = &mut self.cpus[at];
             if cpu.slab == NONE {
                 if cpu.partial == NONE {
-                    self.new_slab_objects(cache, at, node, events)?;
+                    self.new_slab_objects(cache, at, place, events)?;
                     continue;
                 }
                 cpu.slab = cpu.partial;
                 cpu.partial = self.slabs[cpu.slab as usize].next;
             }
             let slab = &mut self.slabs[cpu.slab as usize];
-            if slab.node != node {
+            if place.node.is_some_and(|node| slab.node != node) {
                 self.deactivate_slab(cache, at, events);
                 continue;
             }
@@ -70,21 +74,36 @@ impl Slub {
         }
     }
 
-    /// `new_slab_objects()`: from the node's partial slabs, else a new slab. The CPU has no slab.
+    /// `new_slab_objects()`, `get_partial()`: from the node's partial slabs, else a new slab. The CPU has no slab. Who takes
+    /// any node gets one of the CPU's, and before that of a node that has partial slabs to spare.
     fn new_slab_objects(
         &mut self,
         cache: CacheId,
         at: usize,
-        node: u8,
+        place: Place,
         events: &mut impl SlabEvents,
     ) -> Result<(), Error> {
+        let near = self.cpu_node[usize::from(place.cpu)];
+        let node = place.node.unwrap_or(near);
         if self.get_partial_node(cache, at, node, events) {
+            return Ok(());
+        }
+        if place.node.is_none() && self.get_any_partial(cache, at, near, events) {
             return Ok(());
         }
         let index = self.new_slab(cache, node, events)?;
         self.set_frozen(index, true);
         self.take_freelist(at, index);
         Ok(())
+    }
+
+    /// `get_any_partial()`: from another node, if that has more than `min_partial`. The nodes are asked in the order of
+    /// their numbers, from the CPU's own on; the kernel asks the near ones first, and in one case of 40 none.
+    fn get_any_partial(&mut self, cache: CacheId, at: usize, near: u8, events: &mut impl SlabEvents) -> bool {
+        let most = self.caches[cache.0 as usize].cut.min_partial;
+        let others = (near + 1..self.nnodes).chain(0..near);
+        let rich = others.into_iter().find(|&node| self.nodes[self.node_at(cache, node)].nr_partial > most);
+        rich.is_some_and(|node| self.get_partial_node(cache, at, node, events))
     }
 
     /// `get_partial_node()`, `acquire_slab()`: the first partial slab becomes the CPU's slab; more follow onto its
@@ -104,17 +123,20 @@ impl Slub {
             if index == NONE {
                 return found;
             }
-            available += cut.objects - self.slabs[index as usize].inuse;
+            let free = cut.objects - self.slabs[index as usize].inuse;
             self.remove_partial(index);
             self.set_frozen(index, true);
             if found {
                 self.put_cpu_partial(cache, at, index, false, events);
+                available += cut.cpu_partial.weight(free);
             } else {
                 self.take_freelist(at, index);
                 found = true;
+                // Counted by slabs, the CPU's own is none of its partial ones.
+                available = if matches!(cut.cpu_partial, CpuPartial::Objects(_)) { free } else { 0 };
             }
-            // Ends at once when cpu_partial is 0: the list never grows under our feet.
-            if available > cut.cpu_partial / 2 {
+            // Ends at once when a CPU keeps none: the list never grows under our feet.
+            if cut.cpu_partial == CpuPartial::NONE || cut.cpu_partial.is_enough(available) {
                 return found;
             }
         }

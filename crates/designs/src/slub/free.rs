@@ -4,6 +4,7 @@ use core::cmp::Reverse;
 
 use super::{CacheId, NONE, SlabEvents, Slub, Spot, set_next};
 use crate::Error;
+use crate::geometry::CpuPartial;
 
 /// `SHRINK_PROMOTE_MAX`: slabs with at most so many free objects are put first by a shrink.
 const SHRINK_PROMOTE_MAX: u32 = 32;
@@ -66,12 +67,7 @@ impl Slub {
     /// `__kmem_cache_shrink()`: no CPU holds a slab, no slab is empty, the fullest slabs come first.
     pub(crate) fn shrink(&mut self, cache: CacheId, events: &mut impl SlabEvents) {
         for cpu in 0..self.ncpus {
-            // flush_all()
-            let at = self.cpu_at(cache, cpu);
-            if self.cpus[at].slab != NONE {
-                self.deactivate_slab(cache, at, events);
-            }
-            self.unfreeze_partials(cache, at, events);
+            self.flush_cpu(cache, cpu, events);
         }
         let objects = self.caches[cache.0 as usize].cut.objects;
         for node in 0..self.nnodes {
@@ -101,13 +97,14 @@ impl Slub {
     /// no empty slab.
     pub(crate) fn deactivate(&mut self, cache: CacheId, events: &mut impl SlabEvents) {
         let cut = &mut self.caches[cache.0 as usize].cut;
-        cut.cpu_partial = 0;
+        cut.cpu_partial = CpuPartial::NONE;
         cut.min_partial = 0;
         self.shrink(cache, events);
     }
 
     /// `discard_slab()`: the slab is on no list and has no live object.
     pub(super) fn discard_slab(&mut self, index: u32, events: &mut impl SlabEvents) {
+        events.slab_dies(index);
         let slab = &mut self.slabs[index as usize];
         let (cache, base) = (slab.cache, slab.base);
         slab.used = false;

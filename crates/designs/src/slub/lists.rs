@@ -2,6 +2,8 @@
 
 use core::ptr;
 
+use crate::geometry::CpuPartial;
+
 use super::{CacheId, NONE, SlabEvents, Slub, next, set_next};
 
 impl Slub {
@@ -48,18 +50,27 @@ impl Slub {
         if behind != NONE {
             // As counted when the head was put there: objects freed since do not count.
             pobjects = self.slabs[behind as usize].pobjects;
-            if drain && pobjects > cut.cpu_partial {
+            if drain && cut.cpu_partial.is_full(pobjects) {
                 self.unfreeze_partials(cache, at, events);
                 (behind, pobjects) = (NONE, 0);
             }
         }
         let slab = &mut self.slabs[index as usize];
-        slab.pobjects = pobjects + (cut.objects - slab.inuse);
+        slab.pobjects = pobjects + cut.cpu_partial.weight(cut.objects - slab.inuse);
         slab.next = behind;
         self.cpus[at].partial = index;
-        if cut.cpu_partial == 0 {
+        if cut.cpu_partial == CpuPartial::NONE {
             self.unfreeze_partials(cache, at, events);
         }
+    }
+
+    /// Takes everything of a cache away from a CPU: `flush_slab()`, `unfreeze_partials()`.
+    pub(crate) fn flush_cpu(&mut self, cache: CacheId, cpu: u16, events: &mut impl SlabEvents) {
+        let at = self.cpu_at(cache, cpu);
+        if self.cpus[at].slab != NONE {
+            self.deactivate_slab(cache, at, events);
+        }
+        self.unfreeze_partials(cache, at, events);
     }
 
     /// `unfreeze_partials()`: the CPU's partial slabs go to their nodes, the empty ones beyond `min_partial` away.

@@ -9,8 +9,7 @@
 //! ```
 //! Follows Linux 5.8 `mm/slub.c`; each function names the one it follows. Left out, because they move no object to
 //! another slab: locks and cmpxchg loops (a replay is one thread), debugging, `CONFIG_SLAB_FREELIST_RANDOM`, RCU delays.
-//! Left out because the caller always names the node: `get_any_partial()`. Not modelled: the fall back to a lower order
-//! when memory is fragmented.
+//! Not modelled: the fall back to a lower order, or another node, when memory is short.
 //!
 //! A slab's descriptor stands for the `struct page` of its first page, and lies, like that, apart from the slab. Links
 //! between free objects lie in the objects. Lists of slabs are linked by index.
@@ -43,6 +42,8 @@ pub(crate) trait SlabEvents {
     fn slab_wanted(&mut self, cache: CacheId, bytes: u64) -> Result<(), Error>;
     /// A slab went back, or could not be had after all.
     fn slab_gone(&mut self, cache: CacheId, bytes: u64);
+    /// This slab is about to go back: what belongs to it must go, too.
+    fn slab_dies(&mut self, _slab: u32) {}
 }
 
 /// `struct kmem_cache`, without its per-CPU and per-node parts, which lie in arrays of their own.
@@ -54,6 +55,10 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
+    /// How its slabs are cut.
+    pub(crate) fn cut(&self) -> &Cut {
+        &self.cut
+    }
     /// Bytes from one object to the next.
     pub(crate) fn size(&self) -> u32 {
         self.cut.size
@@ -108,6 +113,7 @@ pub(crate) struct Slub {
     engine: Engine,
     ncpus: u16,
     nnodes: u8,
+    cpu_node: Vec<u8>,
     caches: Vec<Cache>,
     spare_caches: Vec<CacheId>,
     cpus: Vec<CpuSlab>,   // [cache][cpu]
@@ -123,8 +129,9 @@ pub(crate) struct Slub {
 /// An object found by its address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
-    object: NonNull<u8>,
-    slab: u32,
+    pub(crate) object: NonNull<u8>,
+    /// Its slab, by a number that is dense and used again.
+    pub(crate) slab: u32,
     /// Its cache.
     pub(crate) cache: CacheId,
 }
@@ -147,6 +154,7 @@ impl Slub {
             engine,
             ncpus: machine.cpus,
             nnodes: machine.nodes,
+            cpu_node: machine.cpu_node.clone(),
             caches: Vec::new(),
             spare_caches: Vec::new(),
             cpus: Vec::new(),
@@ -210,6 +218,11 @@ impl Slub {
     }
 
     /// Where the slab of an object begins.
+    pub(crate) fn base_of(&self, spot: &Spot) -> NonNull<u8> {
+        self.slabs[spot.slab as usize].base
+    }
+
+    /// The same as a number.
     pub(crate) fn address_of(&self, spot: &Spot) -> usize {
         self.slabs[spot.slab as usize].base.as_ptr().addr()
     }
@@ -236,6 +249,41 @@ impl Slub {
         self.cached_bytes
     }
 
+    /// The place of an object in its slab, from 0.
+    #[inline]
+    pub(crate) fn place_in(&self, spot: &Spot) -> u32 {
+        let offset = (spot.object.as_ptr().addr() - self.address_of(spot)) as u32;
+        offset / self.caches[spot.cache.0 as usize].cut.size
+    }
+
+    /// The node of an object's memory.
+    #[inline]
+    pub(crate) fn node_of(&self, spot: &Spot) -> u8 {
+        self.slabs[spot.slab as usize].node
+    }
+
+    /// The node of a CPU, which exists.
+    #[inline]
+    pub(crate) fn node_of_cpu(&self, cpu: u16) -> u8 {
+        self.cpu_node[usize::from(cpu)]
+    }
+
+    /// The part of [`cached_bytes`](Self::cached_bytes) that is one cache's.
+    pub(crate) fn cached_of(&self, cache: CacheId) -> u64 {
+        let cut = &self.cache(cache).cut;
+        let free = |slab: &Slab| u64::from(cut.objects - slab.live) * u64::from(cut.size);
+        let (mut bytes, first) = (0, self.cpu_at(cache, 0));
+        for cpu in &self.cpus[first..first + usize::from(self.ncpus)] {
+            bytes += self.slabs.get(cpu.slab as usize).map_or(0, free);
+            let mut partial = self.slabs.get(cpu.partial as usize);
+            while let Some(slab) = partial {
+                bytes += free(slab);
+                partial = self.slabs.get(slab.next as usize);
+            }
+        }
+        bytes
+    }
+
     /// Checks that the machine has this CPU.
     #[inline]
     pub(crate) fn check_cpu(&self, cpu: u16) -> Result<(), Error> {
@@ -246,10 +294,9 @@ impl Slub {
     #[inline]
     pub(crate) fn check_place(&self, place: Place) -> Result<(), Error> {
         self.check_cpu(place.cpu)?;
-        if place.node < self.nnodes {
-            Ok(())
-        } else {
-            Err(Error::UnknownNode { node: place.node, nodes: self.nnodes })
+        match place.node {
+            Some(node) if node >= self.nnodes => Err(Error::UnknownNode { node, nodes: self.nnodes }),
+            _ => Ok(()),
         }
     }
 

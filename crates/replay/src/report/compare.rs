@@ -37,6 +37,27 @@ impl Saving {
     }
 }
 
+/// The report with one design for each kind of slabs, the first that has it: for views that have no lists to show.
+pub fn by_slabs(report: &Report) -> Report {
+    let mut kept: Vec<usize> = Vec::new();
+    for (i, design) in report.designs.iter().enumerate() {
+        let same = |&k: &usize| report.designs.get(k).is_some_and(|d| d.slabs() == design.slabs());
+        if !kept.iter().any(same) {
+            kept.push(i);
+        }
+    }
+    let mut slim = report.clone();
+    let mut i = 0;
+    slim.designs.retain(|_| {
+        i += 1;
+        kept.contains(&(i - 1))
+    });
+    for row in slim.truth.iter_mut().flat_map(|t| &mut t.rows) {
+        row.designs = kept.iter().filter_map(|k| row.designs.get(*k).copied()).collect();
+    }
+    slim
+}
+
 /// The result in one sentence, for someone who has never heard of slabs.
 pub fn headline(report: &Report) -> String {
     let Some(last) = report.designs.last() else {
@@ -55,6 +76,30 @@ pub fn headline(report: &Report) -> String {
             round_percent(usage.utilisation()),
         );
     };
+    // Three moments of history: before slabs were shared, today, and ours.
+    if let [.., today, ours] = report.designs.as_slice()
+        && report.designs.len() > 2
+        && ours.name == "tenalloc"
+        && today.name.starts_with("linux-")
+        && first.name.starts_with("linux-")
+        && first.at_peak.usage.total() > 0
+    {
+        let total = |d: &Design| d.at_peak.usage.total();
+        let against = |d: &Design| match 1.0 - total(ours) as f64 / total(d).max(1) as f64 {
+            less if less >= 0.0 => format!("{} less than {}", round_percent(less), linux(&d.name)),
+            more => format!("{} more than {}", round_percent(-more), linux(&d.name)),
+        };
+        return format!(
+            "On this machine {} would have spent {}, a current kernel ({}) {}, tenalloc {}: {}, {}.",
+            linux(&first.name),
+            bytes(total(first)),
+            linux(&today.name),
+            bytes(total(today)),
+            bytes(total(ours)),
+            against(first),
+            against(today),
+        );
+    }
     let subject = subject(first, last);
     let (before, after) = (bytes(saving.before), bytes(saving.after));
     match saving.ratio() {
@@ -72,6 +117,11 @@ pub fn headline(report: &Report) -> String {
         }
         None => format!("{subject} would have needed {after} where {} needs nothing.", first.name),
     }
+}
+
+/// `Linux 5.8` for `linux-5.8`.
+fn linux(name: &str) -> String {
+    name.strip_prefix("linux-").map_or(name.to_owned(), |version| format!("Linux {version}"))
 }
 
 /// What the last design does that the first does not, where the figures show it; else its name.

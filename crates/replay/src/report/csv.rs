@@ -35,9 +35,16 @@ impl<W: Write> Out<W> {
     }
 
     fn usage(&mut self, at: Place<'_>, usage: &Usage) -> io::Result<()> {
-        let Usage { live, slab, owners, metadata, cached } = *usage;
-        let sizes =
-            [("live", live), ("slab", slab), ("owners", owners), ("metadata", metadata), ("cached", cached)];
+        let Usage { live, slab, owners, metadata, cached, lists, shrinkers } = *usage;
+        let sizes = [
+            ("live", live),
+            ("slab", slab),
+            ("owners", owners),
+            ("metadata", metadata),
+            ("cached", cached),
+            ("lists", lists),
+            ("shrinkers", shrinkers),
+        ];
         self.all(at, "bytes", &sizes)
     }
 
@@ -98,6 +105,8 @@ fn trace<W: Write>(report: &Report, out: &mut Out<W>) -> io::Result<()> {
         ("lost", trace.lost),
         ("live_at_end", trace.live_at_end),
         ("groups", trace.groups),
+        ("own", trace.own),
+        ("supers", trace.supers),
     ];
     out.all(at, "count", &counts)?;
     out.all(at, "bytes", &[("peak_live_bytes", trace.peak_live_bytes)])?;
@@ -111,12 +120,14 @@ fn trace<W: Write>(report: &Report, out: &mut Out<W>) -> io::Result<()> {
 fn totals<W: Write>(design: &Design, out: &mut Out<W>) -> io::Result<()> {
     let at = |section| Place { section, design: &design.name, ..Place::default() };
     out.put(at("design"), "summary", "text", &design.summary)?;
+    out.put(at("design"), "slabs_of", "text", &design.slabs_of)?;
     out.all(at("design"), "bytes", &[("max_slab", design.max_slab)])?;
     out.put(at("design"), "average_utilisation", "ratio", &design.average_utilisation.to_string())?;
     let counts = [
         ("groups_created", design.groups_created),
         ("groups_removed", design.groups_removed),
         ("orphans", design.orphans),
+        ("lists_used", design.lists_used),
         ("ops", design.ops),
         ("checks_groups", design.checks.groups),
         ("checks_model", design.checks.model),
@@ -126,7 +137,22 @@ fn totals<W: Write>(design: &Design, out: &mut Out<W>) -> io::Result<()> {
     out.sample(at("peak"), &design.at_peak)?;
     out.sample(at("end"), &design.at_end)?;
     out.usage(at("average"), &design.average)?;
-    design.series.iter().try_for_each(|sample| out.sample(at("series"), sample))
+    design.series.iter().try_for_each(|sample| out.sample(at("series"), sample))?;
+    for (key, usage) in [("peak", &design.lists_at_peak), ("end", &design.lists_at_end)] {
+        for (name, l) in [("kernel", &usage.kernel), ("here", &usage.here)] {
+            let at = Place { name, key, ..at("lists") };
+            let sizes =
+                [("heads", l.heads), ("index", l.index), ("lrus", l.lrus), ("shrinkers", l.shrinkers)];
+            out.all(at, "bytes", &sizes)?;
+        }
+    }
+    for made in &design.lists_made {
+        let key = made.asked.to_string();
+        let at = Place { name: &made.what, key: &key, ..at("made") };
+        out.all(at, "bytes", &[("taken", made.taken)])?;
+        out.all(at, "count", &[("made", made.made), ("live", made.live)])?;
+    }
+    Ok(())
 }
 
 fn lists<W: Write>(design: &Design, out: &mut Out<W>) -> io::Result<()> {

@@ -23,7 +23,7 @@ mod grid;
 /// [`Report::schema`] of every report.
 pub const SCHEMA: &str = "tenalloc.replay";
 /// [`Report::version`] of the reports written here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,10 +77,14 @@ pub struct Trace {
     pub live_at_end: u64,
     /// cgroups that were charged at least once.
     pub groups: u64,
-    /// Largest sum of live bytes of accounted and unaccounted objects.
+    /// Largest sum of live bytes of accounted and unaccounted objects, the recorded kernel's own among them.
     pub peak_live_bytes: u64,
     /// ns spent reading and resolving.
     pub read_ns: u64,
+    /// Objects of the recorded kernel's own list_lrus and shrinker state: not replayed, each design has its own.
+    pub own: u64,
+    /// Superblocks seen made.
+    pub supers: u64,
 }
 
 /// Sizes at one moment, in bytes.
@@ -96,12 +100,18 @@ pub struct Usage {
     pub metadata: u64,
     /// Free objects held near CPUs (part of `slab`).
     pub cached: u64,
+    /// list_lrus: as that kernel would spend for what was built; for tenalloc, which is no kernel, as allocated here.
+    pub lists: u64,
+    /// Shrinker state of groups, in the same way.
+    pub shrinkers: u64,
 }
 
 impl Usage {
-    /// Slab pages and everything needed to run them.
+    /// Everything: slab pages and what is needed to run them, list_lrus and shrinker state.
     pub fn total(&self) -> u64 {
-        self.slab.saturating_add(self.owners).saturating_add(self.metadata)
+        [self.owners, self.metadata, self.lists, self.shrinkers]
+            .iter()
+            .fold(self.slab, |sum, n| sum.saturating_add(*n))
     }
     /// Live bytes / slab bytes, 0..=1; 1 when there is no slab.
     pub fn utilisation(&self) -> f64 {
@@ -164,9 +174,68 @@ pub struct Design {
     pub ops: u64,
     /// What was verified after the run.
     pub checks: Checks,
+    /// The design whose slabs these are: several designs differ in their lists alone. Everything but the three fields
+    /// below and the two of [`Usage`] is then the same.
+    pub slabs_of: String,
+    /// list_lrus and shrinker state at the peak.
+    pub lists_at_peak: ListUsage,
+    /// The same after the last event.
+    pub lists_at_end: ListUsage,
+    /// What was ever allocated for them; empty for tenalloc.
+    pub lists_made: Vec<Made>,
+    /// (list_lru, group) pairs that were used.
+    pub lists_used: u64,
+}
+
+/// list_lrus and shrinker state by what they are for, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lists {
+    /// List heads.
+    pub heads: u64,
+    /// What leads from a group to its heads.
+    pub index: u64,
+    /// The list_lrus themselves, with their lists for objects of nobody.
+    pub lrus: u64,
+    /// What shrinkers keep for each group and node.
+    pub shrinkers: u64,
+}
+
+impl Lists {
+    /// All that list_lru takes.
+    pub fn lists(&self) -> u64 {
+        self.heads.saturating_add(self.index).saturating_add(self.lrus)
+    }
+}
+
+/// [`Lists`] in two ways that must not be mixed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListUsage {
+    /// As that kernel would spend for exactly what was built. For tenalloc the same as `here`.
+    pub kernel: Lists,
+    /// As allocated in this process for it.
+    pub here: Lists,
+}
+
+/// Allocations of one kind and size.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    /// `heads`, `index`, `lru`, `shrinker`.
+    pub what: String,
+    /// Bytes that the kernel asks for.
+    pub asked: u64,
+    /// Bytes that `kmalloc` takes for it.
+    pub taken: u64,
+    /// How many were made.
+    pub made: u64,
+    /// How many of them there are at the end.
+    pub live: u64,
 }
 
 impl Design {
+    /// The design whose slabs these are; its own name where a report does not tell.
+    pub fn slabs(&self) -> &str {
+        if self.slabs_of.is_empty() { &self.name } else { &self.slabs_of }
+    }
     /// Ops a second; 0 when the run took no measurable time.
     pub fn ops_per_second(&self) -> f64 {
         if self.run_ns == 0 { 0.0 } else { self.ops as f64 / (self.run_ns as f64 / 1e9) }

@@ -17,6 +17,9 @@ pub struct Settings {
     /// Compare everything with the plain model after every so many steps, mark every object and look at the mark
     /// when it is freed. Sums are compared at the end in any case.
     pub check_every: Option<u64>,
+    /// Ask for each object on the node where the recording had it, whether or not its caller asked for one: an
+    /// experiment, see docs/traces.md.
+    pub recorded_nodes: bool,
 }
 
 /// Steps between two calls of the progress function.
@@ -87,6 +90,9 @@ struct Run<'a> {
     /// Path → the living group.
     paths: HashMap<&'a str, GroupId>,
     charges: Charges,
+    /// Slots with objects of the recorded kernel's own lists, which are not replayed.
+    own: Vec<bool>,
+    recorded_nodes: bool,
     /// With checks only.
     marks: Option<Marks>,
     created: u64,
@@ -107,6 +113,8 @@ impl<'a> Run<'a> {
             keys: vec![None; program.groups.len()],
             paths: HashMap::new(),
             charges: vec![Vec::new(); program.stamps.len()],
+            own: vec![false; program.slots as usize],
+            recorded_nodes: settings.recorded_nodes,
             marks: settings.check_every.map(|_| Marks::default()),
             created: 0,
             removed: 0,
@@ -143,13 +151,24 @@ impl<'a> Run<'a> {
     #[inline]
     fn step(&mut self, step: usize, op: &Op) -> Result<(), Error> {
         match op.kind {
+            OpKind::Alloc if op.own => match self.own.get_mut(op.slot as usize) {
+                Some(own) => {
+                    *own = true;
+                    Ok(())
+                }
+                None => Err(Error::Program { step, what: "an allocation into an unknown slot" }),
+            },
             OpKind::Alloc => self.alloc(step, op),
+            OpKind::Free | OpKind::HiddenFree if self.own.get(op.slot as usize) == Some(&true) => {
+                self.own[op.slot as usize] = false;
+                Ok(())
+            }
             OpKind::Free | OpKind::HiddenFree => self.free(step, op),
             OpKind::Create => self.create(step, op.group),
             OpKind::Remove => self.remove(step, op.group),
             OpKind::Stamp => self.stamp(step, op),
-            // Mounts register lists; no design here has lists yet.
-            OpKind::Mount | OpKind::Unmount => Ok(()),
+            // Lists have a run of their own.
+            OpKind::Mount | OpKind::Unmount | OpKind::Super | OpKind::SuperGone | OpKind::ListUse => Ok(()),
         }
     }
 
@@ -162,7 +181,9 @@ impl<'a> Run<'a> {
             _ => return Err(Error::Program { step, what: "an object of a group that was not made" }),
         };
         let key = self.keys.get(group.0 as usize).copied().flatten();
-        let place = Place { cpu: op.cpu, node: op.node };
+        let node = if self.recorded_nodes { op.node } else { op.asked };
+        // Hardly anybody asks for a node; and one that the machine does not have cannot be had.
+        let place = Place { cpu: op.cpu, node: Some(node).filter(|node| *node < self.program.nodes) };
         let object = match self.design.alloc(place, CacheKey(op.cache.0), key) {
             Ok(object) => object,
             Err(e) => return Err(self.refused(step, self.object(op), e)),

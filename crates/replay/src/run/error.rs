@@ -19,6 +19,18 @@ pub enum Error {
         /// Why.
         source: tenalloc_designs::Error,
     },
+    /// The list_lrus or the shrinker state of a design refused a step.
+    #[error("the lists of {design} refused step {step} of the trace ({what}): {source}")]
+    Lists {
+        /// Name of the design.
+        design: String,
+        /// Index of the step.
+        step: usize,
+        /// What the step was.
+        what: &'static str,
+        /// Why.
+        source: tenalloc_designs::lists::ListError,
+    },
     /// The program names a group, cache or object that it did not introduce.
     #[error(
         "step {step} of the trace makes no sense: {what}; this is a fault of the reader, please report it"

@@ -6,6 +6,7 @@
 //!                │ ├─► verify         is that what the design says, too?
 //!                │ ├─► sample         sizes over time, averages
 //!                │ └─► snapshot       caches, groups, sharing at the peak of live bytes
+//!      └───► lists ─► ListDesign      superblocks, groups, first uses: a run of its own
 //!                └─► truth at each stamp, sums at the end ─► Report
 //! ```
 //!
@@ -14,6 +15,7 @@
 
 mod drive;
 mod error;
+mod lists;
 mod model;
 mod sample;
 mod snapshot;
@@ -26,7 +28,7 @@ pub use error::Error;
 
 use crate::report::{self, Report, Truth, TruthRow};
 use std::time::Instant;
-use tenalloc_designs::{Machine, by_name};
+use tenalloc_designs::{Machine, by_name, slabs_of};
 use tenalloc_trace::Program;
 use tenalloc_trace::program::Stamp;
 
@@ -72,11 +74,17 @@ pub fn replay(
         truth: truth(program),
         notes: program.notes.iter().map(|n| n.text.clone()).collect(),
     };
-    if let Some(unknown) = designs.iter().find(|name| !DESIGNS.contains(name)) {
-        return Err(Error::UnknownDesign((*unknown).to_owned()));
+    // Designs that differ in their lists alone have their slabs run once.
+    let mut slabs: Vec<&str> = Vec::new();
+    for name in designs {
+        let of = slabs_of(name).ok_or_else(|| Error::UnknownDesign((*name).to_owned()))?;
+        if !slabs.contains(&of) {
+            slabs.push(of);
+        }
     }
-    let total = (program.ops.len() * designs.len()) as u64;
-    for (i, name) in designs.iter().enumerate() {
+    let total = (program.ops.len() * slabs.len()) as u64;
+    let mut runs = Vec::new();
+    for (i, name) in slabs.iter().enumerate() {
         let before = (program.ops.len() * i) as u64;
         let mut tell = |done| progress(Progress { design: name, done: before + done, total });
         let start = Instant::now();
@@ -86,19 +94,49 @@ pub fn replay(
             )?;
         let (mut found, charges) = drive::drive(program, design.as_mut(), settings, &mut tell)?;
         found.run_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        found.slabs_of = (*name).into();
+        runs.push((found, charges));
+    }
+    let plan = lists::Plan::new(program);
+    for name in designs {
+        let of = slabs_of(name).and_then(|of| slabs.iter().position(|slabs| *slabs == of));
+        let Some((found, charges)) = of.and_then(|at| runs.get(at)) else { continue };
+        let mut found = found.clone();
+        with_lists(&mut found, name, lists::drive(program, &plan, name, &machine)?);
         report.designs.push(found);
         let charges = program.stamps.iter().zip(charges).filter(|(stamp, _)| is_compared(stamp));
         for (truth, (_, charges)) in report.truth.iter_mut().zip(charges) {
             if truth.rows.len() != charges.len() {
                 return Err(Error::Program { step: program.ops.len(), what: "a stamp has no step" });
             }
-            truth.rows.iter_mut().zip(charges).for_each(|(row, charge)| row.designs.push(charge));
+            truth.rows.iter_mut().zip(charges).for_each(|(row, charge)| row.designs.push(*charge));
         }
     }
     for truth in &mut report.truth {
         truth.equal = truth.rows.iter().filter(|row| row.is_equal()).count() as u64;
     }
     Ok(report)
+}
+
+/// Adds the lists of a design to the run of its slabs.
+fn with_lists(found: &mut report::Design, name: &str, lists: lists::Found) {
+    let put = |usage: &mut report::Usage, at: &tenalloc_designs::lists::ListUsage| {
+        (usage.lists, usage.shrinkers) = (at.kernel.lists(), at.kernel.shrinkers);
+    };
+    found.series.iter_mut().zip(&lists.series).for_each(|(sample, at)| put(&mut sample.usage, at));
+    put(&mut found.at_peak.usage, &lists.at_peak);
+    put(&mut found.at_end.usage, &lists.at_end);
+    let n = lists.series.len().max(1) as u64;
+    found.average.lists = lists.series.iter().map(|at| at.kernel.lists()).sum::<u64>() / n;
+    found.average.shrinkers = lists.series.iter().map(|at| at.kernel.shrinkers).sum::<u64>() / n;
+    let usage = |at: &tenalloc_designs::lists::ListUsage| report::ListUsage {
+        kernel: lists::parts(&at.kernel),
+        here: lists::parts(&at.here),
+    };
+    (found.lists_at_peak, found.lists_at_end) = (usage(&lists.at_peak), usage(&lists.at_end));
+    (found.lists_made, found.lists_used) = (lists.made, lists.used);
+    found.name = name.into();
+    found.summary = format!("{} {}", found.summary, lists.summary);
 }
 
 fn trace(program: &Program, path: &str, read_ns: u64) -> report::Trace {
@@ -121,6 +159,8 @@ fn trace(program: &Program, path: &str, read_ns: u64) -> report::Trace {
         groups: counts.groups_charged,
         peak_live_bytes: counts.peak_live_bytes,
         read_ns,
+        own: counts.own,
+        supers: counts.supers,
     }
 }
 

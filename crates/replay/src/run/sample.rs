@@ -9,7 +9,15 @@ const SAMPLES: u64 = 400;
 /// The design's sizes now; live bytes are the trace's own.
 pub(super) fn usage(design: &mut dyn Design, live: u64) -> Usage {
     let u = design.usage();
-    Usage { live, slab: u.slab, owners: u.owners, metadata: u.metadata, cached: u.cached }
+    let Usage { lists, shrinkers, .. } = Usage::default();
+    Usage { live, slab: u.slab, owners: u.owners, metadata: u.metadata, cached: u.cached, lists, shrinkers }
+}
+
+/// When the samples of a run of `length` ns are taken.
+pub(super) fn times(length: u64) -> Vec<u64> {
+    let samples = if length == 0 { 1 } else { SAMPLES };
+    let time = |i| (u128::from(length) * u128::from(i) / u128::from(SAMPLES - 1)) as u64;
+    (0..samples).map(time).collect()
 }
 
 /// What a run's samples came to.

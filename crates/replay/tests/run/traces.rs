@@ -16,7 +16,7 @@ const CHECK_EVERY: u64 = 49_999;
 fn run(folder: &Path) -> Report {
     let options = tenalloc_trace::Options::default();
     let program = tenalloc_trace::open(folder, &options, &mut |_| {}).expect("the trace is readable");
-    let settings = Settings { check_every: Some(CHECK_EVERY) };
+    let settings = Settings { check_every: Some(CHECK_EVERY), recorded_nodes: false };
     replay(&program, DESIGNS, &settings, ("trace", 1), &mut |_| {}).expect("every check holds")
 }
 

@@ -42,6 +42,7 @@ impl Resolver {
             json.cpus.unwrap_or(read.cpus).max(self.highest_cpu + 1).max(cpu_node.len().min(0x8000) as u16);
         cpu_node.resize(usize::from(cpus), 0);
         let nodes = cpu_node.iter().map(|n| n.saturating_add(1)).max().unwrap_or(1).max(self.nodes.count());
+        counts.older_lists = self.lists.older(nodes);
         let stamps = self.stamps.into_iter().map(|s| Stamp {
             label: s.label,
             time: s.time.saturating_sub(start),
@@ -104,6 +105,8 @@ impl Resolver {
             cache: CacheId(0),
             cpu: 0,
             node: 0,
+            asked: Op::ANY_NODE,
+            own: false,
             kind: OpKind::Create,
         });
         let creates: Vec<Op> = creates.collect();

@@ -156,6 +156,11 @@ impl Groups {
         group
     }
 
+    /// The group above.
+    pub(crate) fn parent(&self, group: GroupId) -> Option<GroupId> {
+        self.list.get(group.0 as usize)?.parent
+    }
+
     /// Groups that stood before the recording, parents first.
     pub(crate) fn initial(&self) -> &[GroupId] {
         &self.initial

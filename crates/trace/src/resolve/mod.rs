@@ -13,6 +13,7 @@
 pub(crate) mod caches;
 pub(crate) mod finish;
 pub(crate) mod groups;
+pub(crate) mod lists;
 pub(crate) mod moved;
 pub(crate) mod nodes;
 pub(crate) mod objects;

@@ -13,6 +13,10 @@ pub(crate) struct Object {
     /// Bytes of its slot.
     pub(crate) size: u32,
     pub(crate) accounted: bool,
+    /// The recorded kernel's own state: see [`Op::own`](crate::program::Op::own).
+    pub(crate) own: bool,
+    /// The number of the superblock that it is.
+    pub(crate) superblock: Option<u32>,
 }
 
 /// Where an object stands in the program.
@@ -49,7 +53,7 @@ pub(crate) struct Objects {
     pub(crate) all: Sum,
     /// Of accounted objects.
     pub(crate) accounted: Sum,
-    /// Of objects in the program.
+    /// Of objects in the program, without the kernel's own.
     pub(crate) program: Sum,
 }
 
@@ -64,7 +68,7 @@ impl Objects {
             self.accounted.now -= size;
         }
         if let Some(step) = object.step {
-            self.program.now -= size;
+            self.program.now -= if object.own { 0 } else { size };
             self.free_slots.push(step.slot);
         }
         Some(object)
@@ -78,7 +82,7 @@ impl Objects {
         if object.accounted {
             self.accounted.now += size;
         }
-        if object.step.is_some() {
+        if object.step.is_some() && !object.own {
             self.program.now += size;
         }
         self.live.insert(ptr, object);

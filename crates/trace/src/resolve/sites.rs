@@ -13,6 +13,31 @@ const NEW_GROUP: [&str; 3] = ["mem_cgroup_css_alloc", "mem_cgroup_alloc", "alloc
 const OWNER_VECTORS: [&str; 3] =
     ["alloc_slab_obj_exts", "memcg_alloc_slab_cgroups", "memcg_alloc_page_obj_cgroups"];
 
+/// Where a superblock is made.
+const SUPERS: [&str; 1] = ["alloc_super"];
+/// Where list_lrus of 5.18 and later make a group's part.
+const LIST_USES: [&str; 1] = ["memcg_list_lru_alloc"];
+/// Where list_lrus up to 5.17 made a head for every group.
+const LIST_HEADS: [&str; 1] = ["__memcg_init_list_lru_node"];
+/// Where a list_lru is made; the arrays of those heads too, where the compiler put that function into this one.
+const LISTS: [&str; 1] = ["__list_lru_init"];
+/// Where the arrays of those heads are made, and where larger ones.
+const LIST_ARRAYS: [&str; 2] = ["memcg_init_list_lru_node", "memcg_init_list_lru"];
+const LIST_GROWTH: [&str; 2] = ["memcg_update_all_list_lrus", "memcg_update_list_lru_node"];
+/// Where a shrinker is made, and room for it in the groups.
+const NEW_SHRINKERS: [&str; 1] = ["shrinker_alloc"];
+/// Where the state of shrinkers in groups is made, through its names from 4.19 to 6.18.
+const SHRINKERS: [&str; 8] = [
+    "alloc_shrinker_info",
+    "expand_shrinker_info",
+    "expand_one_shrinker_info",
+    "shrinker_unit_alloc",
+    "memcg_expand_shrinker_maps",
+    "memcg_expand_one_shrinker_map",
+    "memcg_alloc_shrinker_maps",
+    "alloc_shrinker_maps",
+];
+
 /// What an allocation there is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -22,6 +47,22 @@ pub(crate) enum Role {
     NewGroup,
     /// A slab's vector of owners.
     OwnerVector,
+    /// A superblock.
+    Super,
+    /// A group's part of a list_lru; and, before it, a table of the groups above.
+    ListUse,
+    /// A head of the eager list_lru.
+    ListHead,
+    /// A list_lru; and, after it, arrays of such heads.
+    List,
+    /// An array of such heads.
+    ListArray,
+    /// Arrays of such heads for more groups.
+    ListGrowth,
+    /// A shrinker; and, after it, state of it in groups.
+    NewShrinker,
+    /// The state of shrinkers in groups.
+    Shrinker,
 }
 
 impl Role {
@@ -29,13 +70,19 @@ impl Role {
         // The compiler may split a function or make another of it: `f.isra.0`, `f.constprop.0`, `f.cold`; texts add
         // an offset: `f+0x4d`.
         let symbol = symbol.split(['.', '+']).next().unwrap_or(symbol);
-        if NEW_GROUP.contains(&symbol) {
-            Self::NewGroup
-        } else if OWNER_VECTORS.contains(&symbol) {
-            Self::OwnerVector
-        } else {
-            Self::Other
-        }
+        let table: [(&[&str], Self); 10] = [
+            (&NEW_GROUP, Self::NewGroup),
+            (&OWNER_VECTORS, Self::OwnerVector),
+            (&SUPERS, Self::Super),
+            (&LIST_USES, Self::ListUse),
+            (&LIST_HEADS, Self::ListHead),
+            (&LISTS, Self::List),
+            (&LIST_ARRAYS, Self::ListArray),
+            (&LIST_GROWTH, Self::ListGrowth),
+            (&NEW_SHRINKERS, Self::NewShrinker),
+            (&SHRINKERS, Self::Shrinker),
+        ];
+        table.into_iter().find(|(symbols, _)| symbols.contains(&symbol)).map_or(Self::Other, |(_, role)| role)
     }
 }
 
@@ -84,6 +131,19 @@ impl Sites {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_own_state_is_known_by_its_functions() {
+        let of = |symbol| Role::of(symbol);
+        assert_eq!((of("alloc_super"), of("memcg_list_lru_alloc")), (Role::Super, Role::ListUse));
+        assert_eq!((of("__list_lru_init+0x3e"), of("shrinker_alloc")), (Role::List, Role::NewShrinker));
+        assert_eq!(
+            (of("__memcg_init_list_lru_node"), of("memcg_init_list_lru_node")),
+            (Role::ListHead, Role::ListArray)
+        );
+        assert_eq!(of("memcg_update_all_list_lrus"), Role::ListGrowth);
+        assert_eq!((of("alloc_shrinker_info"), of("prealloc_shrinker")), (Role::Shrinker, Role::Other));
+    }
 
     #[test]
     fn sites_are_found_by_address_and_by_function() {

@@ -2,6 +2,7 @@
 
 use super::caches::{Caches, LARGEST_KMALLOC, Origin, TooMany};
 use super::groups::Groups;
+use super::lists::{Listed, Lists};
 use super::moved::{self, Moved};
 use super::nodes::Nodes;
 use super::objects::{Object, Objects, Step};
@@ -48,6 +49,7 @@ pub(crate) struct Resolver {
     pub(super) charged: Vec<bool>,
     pub(super) hierarchy: i32,
     pub(super) sites: Sites,
+    pub(super) lists: Lists,
     /// While it is not known where the tasks that moved at the start were before.
     pub(super) moved: Option<Moved>,
     /// Until then pids.tsv was being made, clock of the recording.
@@ -111,6 +113,7 @@ impl Resolver {
             charged: Vec::new(),
             hierarchy: side.recording.memory_hierarchy.unwrap_or(0),
             sites: Sites::default(),
+            lists: Lists::default(),
             moved: Moved::new(side),
             reading_ends: moved::reading_ends(side),
             making: HashMap::new(),
@@ -208,13 +211,20 @@ impl Resolver {
             self.counts.hidden_frees += 1;
             self.gone(e, time, &old, OpKind::HiddenFree);
         }
+        let listed = self.lists.alloc(role, e.tid, a.site);
+        self.counts.list_heads += u64::from(role == Role::ListHead);
+        self.counts.list_arrays.0 += u64::from(listed == Listed::Array);
+        self.counts.list_arrays.1 += u64::from(role == Role::ListGrowth);
+        let own = matches!(listed, Listed::Own | Listed::Array | Listed::Use(_));
+        self.counts.own += u64::from(own);
         let in_making = a.accounted && role == Role::NewGroup;
         let group = match (a.accounted, in_making) {
             (false, _) => GroupId::NOBODY,
             (true, true) => GroupId::UNKNOWN,
             (true, false) => self.owner(e),
         };
-        let mut object = Object { step: None, origin: None, size: a.size, accounted: a.accounted };
+        let mut object =
+            Object { step: None, origin: None, size: a.size, accounted: a.accounted, own, superblock: None };
         let odd = !large && !(1..=LARGEST_OBJECT).contains(&a.size);
         self.odd_sizes += u64::from(odd);
         let kept = !large && !vector && !odd;
@@ -230,7 +240,9 @@ impl Resolver {
             let step = Step { op: self.ops.len() as u32, slot: self.objects.slot() };
             object.step = Some(step);
             let node = node.unwrap_or(0);
-            self.ops.push(Op { time, slot: step.slot, group, cache, cpu: e.cpu, node, kind: OpKind::Alloc });
+            let asked = u8::try_from(a.node).unwrap_or(Op::ANY_NODE);
+            let (slot, cpu, kind) = (step.slot, e.cpu, OpKind::Alloc);
+            self.ops.push(Op { time, slot, group, cache, cpu, node, asked, own, kind });
             if in_making {
                 self.making.entry(e.tid).or_default().push(step.op);
             }
@@ -238,11 +250,17 @@ impl Resolver {
         if a.accounted && !in_making {
             self.charge(group);
         }
+        if listed == Listed::Super {
+            object.superblock = u32::try_from(self.counts.supers).ok();
+        }
         self.objects.insert(a.ptr, object);
         self.objects.all.peaked();
         self.objects.accounted.peaked();
         if kept && self.objects.program.peaked() {
             self.peak_op = self.ops.len() - 1;
+        }
+        if role != Role::Other {
+            self.list_step(e, time, listed);
         }
         Ok(())
     }
@@ -281,6 +299,10 @@ impl Resolver {
                 self.unnamed.push((step.op, origin));
             }
         }
+        if let Some(n) = object.superblock {
+            self.lists.supers = self.lists.supers.saturating_sub(1);
+            self.push(time, n, GroupId::NOBODY, e.cpu, OpKind::SuperGone);
+        }
     }
 
     /// Rule 3, for all but a new group's own structures.
@@ -311,6 +333,7 @@ impl Resolver {
 
     #[inline]
     pub(super) fn push(&mut self, time: u64, slot: u32, group: GroupId, cpu: u16, kind: OpKind) {
-        self.ops.push(Op { time, slot, group, cache: CacheId(0), cpu, node: 0, kind });
+        let (cache, asked) = (CacheId(0), Op::ANY_NODE);
+        self.ops.push(Op { time, slot, group, cache, cpu, node: 0, asked, own: false, kind });
     }
 }

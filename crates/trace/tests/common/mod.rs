@@ -38,7 +38,7 @@ pub fn run(p: &Program) -> Vec<Charges> {
         Alive,
         Removed,
     }
-    let mut live: Vec<Option<(GroupId, u64)>> = vec![None; p.slots as usize];
+    let mut live: Vec<Option<(GroupId, u64, u64)>> = vec![None; p.slots as usize];
     let mut state = vec![State::Never; p.groups.len()];
     for fixed in &mut state[..GroupId::FIRST.0 as usize] {
         *fixed = State::Alive;
@@ -64,16 +64,18 @@ pub fn run(p: &Program) -> Vec<Charges> {
                     );
                     charge[op.group.0 as usize] += cost + 8;
                 }
-                let old = live[op.slot as usize].replace((op.group, cost));
+                // The kernel's own state is no workload: it makes no peak.
+                let counts = if op.own { 0 } else { cost };
+                let old = live[op.slot as usize].replace((op.group, cost, counts));
                 assert!(old.is_none(), "step {i}: slot {} is in use", op.slot);
-                bytes += cost;
+                bytes += counts;
                 if bytes > peak {
                     (peak, peak_op) = (bytes, i);
                 }
             }
             OpKind::Free | OpKind::HiddenFree => {
-                let (group, cost) = live[op.slot as usize].take().expect("a free slot is freed");
-                bytes -= cost;
+                let (group, cost, counts) = live[op.slot as usize].take().expect("a free slot is freed");
+                bytes -= counts;
                 if group != GroupId::NOBODY {
                     charge[group.0 as usize] -= cost + 8;
                 }
@@ -89,7 +91,10 @@ pub fn run(p: &Program) -> Vec<Charges> {
                 assert!(state[op.group.0 as usize] == State::Alive, "step {i}: removed twice");
                 state[op.group.0 as usize] = State::Removed;
             }
-            OpKind::Mount | OpKind::Unmount => assert!((op.group.0 as usize) < p.groups.len()),
+            OpKind::SuperGone => {}
+            OpKind::Mount | OpKind::Unmount | OpKind::Super | OpKind::ListUse => {
+                assert!((op.group.0 as usize) < p.groups.len())
+            }
             OpKind::Stamp => {
                 let sums = &mut stamps[op.slot as usize];
                 for (group, bytes) in p.groups.iter().zip(&charge) {

@@ -31,7 +31,7 @@ fn machine() -> Machine {
 }
 
 fn place(cpu: u16, node: u8) -> Place {
-    Place { cpu, node }
+    Place { cpu, node: Some(node) }
 }
 
 fn slub_of(sizes: &[u32]) -> (Slub, Vec<CacheId>, Engine) {

@@ -26,12 +26,16 @@ pub enum Metric {
     Slab,
     /// Largest slab bytes, whenever.
     MaxSlab,
-    /// Slab pages, owners and metadata at the peak.
+    /// Slab pages, owners, metadata, lists and shrinker state at the peak.
     Total,
     /// Bytes of owner vectors outside the slabs at the peak.
     Owners,
     /// Bytes of all other bookkeeping at the peak.
     Metadata,
+    /// list_lrus at the peak.
+    Lists,
+    /// Shrinker state at the peak.
+    Shrinkers,
     /// Handles of removed groups at the end.
     Orphans,
     /// Groups whose bytes are not the kernel's, over all stamps.
@@ -42,15 +46,17 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric with its name, kind and meaning.
-    pub const ALL: [(Self, &'static str, Kind, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str, Kind, &'static str); 13] = [
         (Self::Waste, "waste", Kind::Ratio, "1 - utilisation at the peak"),
         (Self::Utilisation, "utilisation", Kind::Ratio, "live bytes / slab bytes at the peak"),
         (Self::AverageUtilisation, "average_utilisation", Kind::Ratio, "the same averaged over time"),
         (Self::Slab, "slab", Kind::Bytes, "slab pages at the peak"),
         (Self::MaxSlab, "max_slab", Kind::Bytes, "slab pages at their most"),
-        (Self::Total, "total", Kind::Bytes, "slab pages and all bookkeeping at the peak"),
+        (Self::Total, "total", Kind::Bytes, "slab pages, all bookkeeping, lists at the peak"),
         (Self::Owners, "owners", Kind::Bytes, "owner vectors outside the slabs at the peak"),
         (Self::Metadata, "metadata", Kind::Bytes, "all other bookkeeping at the peak"),
+        (Self::Lists, "lists", Kind::Bytes, "list_lrus at the peak"),
+        (Self::Shrinkers, "shrinkers", Kind::Bytes, "shrinker state at the peak"),
         (Self::Orphans, "orphans", Kind::Count, "handles of removed groups left at the end"),
         (Self::Truth, "truth", Kind::Count, "groups whose bytes are not the kernel's"),
         (Self::Saved, "saved", Kind::Ratio, "saved of the first design's total at the peak"),
@@ -84,6 +90,8 @@ impl Metric {
             Self::Total => peak.total() as f64,
             Self::Owners => peak.owners as f64,
             Self::Metadata => peak.metadata as f64,
+            Self::Lists => peak.lists as f64,
+            Self::Shrinkers => peak.shrinkers as f64,
             Self::Orphans => design.orphans as f64,
             Self::Truth => return unequal(report, index),
             Self::Saved => {

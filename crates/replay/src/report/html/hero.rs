@@ -55,15 +55,19 @@ pub(super) fn facts(trace: &Trace) -> Facts {
     }
 }
 
-pub(super) fn bars(report: &Report) -> Vec<Bar> {
+/// A bar for each design; its colour is that of its slabs in `slim`.
+pub(super) fn bars(report: &Report, slim: &Report) -> Vec<Bar> {
     let whole = largest(report, |u| u.total().max(u.live));
-    let bar = |(i, design): (usize, &super::super::Design)| {
+    let bar = |design: &super::super::Design| {
+        let i = slim.designs.iter().position(|d| d.slabs() == design.slabs()).unwrap_or(0);
         let usage = design.at_peak.usage;
         let book = usage.owners.saturating_add(usage.metadata);
+        let lists = usage.lists.saturating_add(usage.shrinkers);
         let pieces = [
             ("live", usage.live.min(usage.slab), "objects in use"),
             ("free", usage.wasted(), "empty slots in slabs"),
             ("book", book, "bookkeeping"),
+            ("lists", lists, "list_lrus and shrinker state"),
         ];
         let mut x = 0.0;
         let mut parts = Vec::new();
@@ -81,14 +85,15 @@ pub(super) fn bars(report: &Report) -> Vec<Bar> {
             exact: count(usage.total()),
             parts,
             told: format!(
-                "{} in all: {} of objects in use, {} of empty slots, {} of bookkeeping; {} of the slab pages in use.",
+                "{} in all: {} of objects in use, {} of empty slots, {} of bookkeeping, {} of list_lrus and shrinker state; {} of the slab pages in use.",
                 bytes(usage.total()),
                 bytes(usage.live),
                 bytes(usage.wasted()),
                 bytes(book),
+                bytes(lists),
                 round_percent(usage.utilisation()),
             ),
         }
     };
-    report.designs.iter().enumerate().map(bar).collect()
+    report.designs.iter().map(bar).collect()
 }

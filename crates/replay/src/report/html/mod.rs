@@ -69,6 +69,10 @@ struct Page {
 /// # Errors
 /// Those of `out`.
 pub fn write(report: &Report, mut out: impl Write) -> io::Result<()> {
+    // Designs that differ in lists alone have one colour, and one place wherever lists are not shown.
+    let whole = report;
+    let slim = compare::by_slabs(report);
+    let report = &slim;
     let designs: Vec<Label> = report
         .designs
         .iter()
@@ -78,10 +82,10 @@ pub fn write(report: &Report, mut out: impl Write) -> io::Result<()> {
     let page = Page {
         tenalloc: printable(&report.tenalloc),
         trace: printable(&report.trace.path),
-        headline: printable(&compare::headline(report)),
-        better: compare::Saving::of(report).is_none_or(|s| s.bytes() >= 0),
+        headline: printable(&compare::headline(whole)),
+        better: compare::Saving::of(whole).is_none_or(|s| s.bytes() >= 0),
         facts: hero::facts(&report.trace),
-        bars: hero::bars(report),
+        bars: hero::bars(whole, report),
         time: time::chart(report),
         figures: table::figures::rows(report)
             .into_iter()
@@ -95,7 +99,7 @@ pub fn write(report: &Report, mut out: impl Write) -> io::Result<()> {
         designs,
         style: include_str!("page.css"),
         script: include_str!("page.js"),
-        data: script_json(report)?,
+        data: script_json(whole)?,
     };
     let mut templates = Environment::new();
     templates.add_template("page.html", include_str!("page.html")).map_err(io::Error::other)?;

@@ -29,6 +29,8 @@ const LINES: &[Line] = &[
     plain("    free, near CPUs", |d, w| exact(d.at_peak.usage.cached, w)),
     size("  owners", |d| d.at_peak.usage.owners, |d, w| exact(d.at_peak.usage.owners, w)),
     size("  other metadata", |d| d.at_peak.usage.metadata, |d, w| exact(d.at_peak.usage.metadata, w)),
+    size("  list_lru", |d| d.at_peak.usage.lists, |d, w| exact(d.at_peak.usage.lists, w)),
+    size("  shrinker state", |d| d.at_peak.usage.shrinkers, |d, w| exact(d.at_peak.usage.shrinkers, w)),
     size("slab pages, most ever", |d| d.max_slab, |d, w| exact(d.max_slab, w)),
     size("  average over time", |d| d.average.slab, |d, w| exact(d.average.slab, w)),
     size("  at the end", |d| d.at_end.usage.slab, |d, w| exact(d.at_end.usage.slab, w)),

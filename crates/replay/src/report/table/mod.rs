@@ -1,15 +1,16 @@
 //! The report on a terminal: the result in a sentence, then the figures behind it.
 //!
-//! [`write()`] lays out the whole; `figures` has the per-design block, `tops` the lists of caches and groups.
+//! [`write()`] lays out the whole; `designs` has all designs in one line each, `figures` has the per-design block, `tops` the lists of caches and groups.
 //! The kernel comparison is its own command's output, see [`super::truth`].
 
 use std::io::{self, Write};
 
-use super::compare::{Saving, headline};
+use super::compare::{self, Saving, headline};
 use super::grid::{Cell, Cut, Grid, Ink, wrap};
 use super::units::{bytes, count, counted, percent, seconds};
 use super::{Report, Trace};
 
+mod designs;
 pub(super) mod figures;
 mod tops;
 
@@ -43,10 +44,12 @@ pub fn write(report: &Report, style: Style, mut out: impl Write) -> io::Result<(
     inked(out, ink, "", &headline(report), style)?;
     writeln!(out)?;
     trace(&report.trace, style, out)?;
-    figures::write(report, style, out)?;
-    sharing(report, style, out)?;
-    tops::caches(report, style, out)?;
-    tops::groups(report, style, out)?;
+    designs::write(report, style, out)?;
+    let slabs = compare::by_slabs(report);
+    figures::write(&slabs, style, out)?;
+    sharing(&slabs, style, out)?;
+    tops::caches(&slabs, style, out)?;
+    tops::groups(&slabs, style, out)?;
     if !(report.truth.is_empty() && report.notes.is_empty()) {
         writeln!(out)?;
     }

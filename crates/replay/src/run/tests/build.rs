@@ -85,6 +85,8 @@ impl Build {
             cache,
             cpu: self.cpu,
             node: self.node,
+            asked: self.node,
+            own: false,
             kind,
         });
         self

@@ -6,8 +6,8 @@ use crate::run::drive::{Settings, drive};
 use crate::run::{DESIGNS, Error, replay};
 use tenalloc_trace::program::Geometry;
 
-const EACH: Settings = Settings { check_every: Some(1) };
-const END: Settings = Settings { check_every: None };
+const EACH: Settings = Settings { check_every: Some(1), recorded_nodes: false };
+const END: Settings = Settings { check_every: None, recorded_nodes: false };
 
 /// Step 0 makes /a, 1 and 2 allocate for it and for nobody, 3 frees the first, 4 allocates again.
 fn error(lie: Lie, settings: &Settings) -> Option<Error> {
@@ -51,8 +51,22 @@ fn every_wrong_figure_is_found_at_the_step_or_at_the_end() {
 
 #[test]
 fn checks_come_after_every_n_steps() {
-    check(Lie::Live, &Settings { check_every: Some(4) }, 3, "the sum of live bytes", 65, 64);
-    check(Lie::Live, &Settings { check_every: Some(6) }, 5, "the sum of live bytes", 81, 80);
+    check(
+        Lie::Live,
+        &Settings { check_every: Some(4), recorded_nodes: false },
+        3,
+        "the sum of live bytes",
+        65,
+        64,
+    );
+    check(
+        Lie::Live,
+        &Settings { check_every: Some(6), recorded_nodes: false },
+        5,
+        "the sum of live bytes",
+        81,
+        80,
+    );
 }
 
 #[test]
@@ -113,7 +127,7 @@ fn the_number_of_checks_is_told() {
     }
     let program = b.end(5);
     for (every, checks) in [(None, 1), (Some(1), 22), (Some(10), 3), (Some(0), 22)] {
-        let settings = Settings { check_every: every };
+        let settings = Settings { check_every: every, recorded_nodes: false };
         let report = replay(&program, DESIGNS, &settings, ("x", 0), &mut |_| {}).unwrap();
         for design in &report.designs {
             assert_eq!((design.checks.model, design.checks.groups), (checks, 2), "{every:?} {}", design.name);

@@ -119,7 +119,7 @@ impl Design for Fake {
             cache.0,
             group.map(|g| g.0),
             place.cpu,
-            place.node
+            place.node.unwrap_or(255)
         ));
         let Some((size, used)) = self.caches.get_mut(usize::from(cache.0)) else {
             return Err(Error::UnknownCache(cache));

@@ -9,7 +9,7 @@ use tenalloc_trace::program::{GroupId, OpKind};
 
 #[track_caller]
 fn nonsense(program: &Program, step: usize, what: &str) {
-    let settings = Settings { check_every: Some(1) };
+    let settings = Settings { check_every: Some(1), recorded_nodes: false };
     let error = drive(program, &mut Fake::default(), &settings, &mut |_| {}).unwrap_err();
     assert!(matches!(&error, Error::Program { step: s, what: w } if (*s, *w) == (step, what)), "{error}");
     assert!(error.to_string().ends_with("this is a fault of the reader, please report it"), "{error}");

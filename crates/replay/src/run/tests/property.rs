@@ -114,7 +114,7 @@ proptest! {
     #[test]
     fn any_program_runs_and_charges_as_the_model_does(acts in proptest::collection::vec(act(), 0..250)) {
         let (program, charges, live) = build(&acts);
-        let settings = Settings { check_every: Some(1) };
+        let settings = Settings { check_every: Some(1), recorded_nodes: false };
         let report = replay(&program, DESIGNS, &settings, ("x", 0), &mut |_| {})
             .map_err(|e| TestCaseError::fail(e.to_string()))?;
         prop_assert_eq!(report.truth.len(), usize::from(!charges.is_empty()));

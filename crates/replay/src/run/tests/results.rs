@@ -8,7 +8,7 @@ use crate::run::{DESIGNS, replay};
 use tenalloc_trace::program::GroupId;
 
 fn run(b: &mut Build) -> Found {
-    let settings = Settings { check_every: Some(1) };
+    let settings = Settings { check_every: Some(1), recorded_nodes: false };
     drive(&b.end(1_000), &mut Fake::default(), &settings, &mut |_| {}).unwrap().0
 }
 
@@ -121,7 +121,7 @@ fn a_removed_group_pays_nothing_and_the_nearest_living_above_it_pays() {
     b.free(1).free(2).stamp("freed", &paths);
     b.remove(a).remove(other).stamp("none left", &paths);
     b.free(5).free(0).free(4);
-    let settings = Settings { check_every: Some(1) };
+    let settings = Settings { check_every: Some(1), recorded_nodes: false };
     let report = replay(&b.end(9), DESIGNS, &settings, ("x", 0), &mut |_| {}).unwrap();
     let expected = [
         [4 * 72, 3 * 72, 2 * 72, 72],

@@ -8,7 +8,8 @@ use tenalloc_trace::program::OpKind;
 
 fn diary(build: &mut Build) -> Vec<String> {
     let mut fake = Fake::default();
-    drive(&build.end(10), &mut fake, &Settings { check_every: Some(1) }, &mut |_| {}).unwrap();
+    drive(&build.end(10), &mut fake, &Settings { check_every: Some(1), recorded_nodes: false }, &mut |_| {})
+        .unwrap();
     fake.diary
 }
 
@@ -88,7 +89,7 @@ fn lost_removals_and_lost_mkdirs_are_made_good() {
         "remove 4",
     ];
     assert_eq!(diary(&mut b)[2..], expected);
-    let settings = Settings { check_every: Some(1) };
+    let settings = Settings { check_every: Some(1), recorded_nodes: false };
     let report = replay(&b.end(9), DESIGNS, &settings, ("x", 0), &mut |_| {}).unwrap();
     assert!(report.designs.iter().all(|d| (d.groups_created, d.groups_removed) == (4, 4)));
 }

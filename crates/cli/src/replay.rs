@@ -3,10 +3,11 @@
 use crate::output::{self, Colour};
 use crate::{Failure, progress};
 use clap::ValueEnum;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
+use tenalloc_replay::fidelity::{self, Recorded};
 use tenalloc_replay::report::{Report, check, csv, html, json, table, truth};
 use tenalloc_replay::run::{self, Settings};
 use tenalloc_trace::{Options, Program};
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// Also compare each group's bytes with the kernel's own counters, where the trace holds them
     #[arg(long)]
     truth: bool,
+    /// Instead: hold the slabs of the recorded kernel's own design against that kernel's slabinfo
+    #[arg(long, conflicts_with_all = ["html", "truth", "fail_if", "check", "design"])]
+    fidelity: bool,
     /// Exit with 1 if the condition holds, say 'waste>20%' or 'linux-5.8:slab>1GiB'; may be repeated
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<String>,
@@ -89,6 +93,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let designs = designs(&args.design)?;
     let conditions = conditions(&args.fail_if, &designs)?;
     inputs(args)?;
+    if args.fidelity && !matches!(args.format, Format::Table | Format::Json) {
+        return Err(Failure::new(2, "--fidelity prints a table, or JSON with --format json"));
+    }
     [Some(&args.output), args.html.as_ref()]
         .into_iter()
         .flatten()
@@ -97,6 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let start = Instant::now();
     let program = read(args)?;
     let read_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    if args.fidelity {
+        return fidelity(args, &program);
+    }
     let report = replay(args, &program, &designs, read_ns)?;
     drop(program);
     write(args, &report)?;
@@ -214,6 +224,26 @@ fn replay(args: &Args, program: &Program, designs: &[&str], read_ns: u64) -> Res
     });
     bar.finish_and_clear();
     report.map_err(|e| Failure::new(e.exit_code(), e))
+}
+
+/// `--fidelity`.
+fn fidelity(args: &Args, program: &Program) -> Result<ExitCode, Failure> {
+    let folder = match &args.sidecar {
+        Some(folder) => folder.clone(),
+        None if args.path.is_dir() => args.path.clone(),
+        None => args.path.parent().map(Path::to_owned).unwrap_or_default(),
+    };
+    let recorded = Recorded::read(&folder, program).map_err(|e| Failure::new(2, e))?;
+    let recorded_nodes = args.nodes == Nodes::Recorded;
+    let found = fidelity::compare(program, &recorded, recorded_nodes).map_err(|e| Failure::new(1, e))?;
+    output::write(&args.output, |out| match args.format {
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &found)?;
+            writeln!(out)
+        }
+        _ => fidelity::table::write(&found, out),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write(args: &Args, report: &Report) -> Result<(), Failure> {

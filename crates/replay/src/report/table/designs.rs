@@ -16,7 +16,7 @@ pub(super) fn write(report: &Report, style: Style, out: &mut impl Write) -> io::
     }
     let mut grid = Grid::new(Cut::End);
     let mut head = vec![Cell::from("at the peak")];
-    let columns = ["all memory", "slabs", "used", "owners", "other", "list_lru", "shrinkers"];
+    let columns = ["total", "slabs", "used", "owners", "other", "list_lru", "shrinkers"];
     head.extend(columns.map(|t| Cell::from(t).ink(Ink::Dim)));
     grid.row(head);
     let mut before: Option<&Design> = None;

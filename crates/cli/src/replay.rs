@@ -3,7 +3,7 @@
 use crate::output::{self, Colour};
 use crate::{Failure, progress};
 use clap::ValueEnum;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;

@@ -42,7 +42,7 @@ fn help_tells_the_commands_and_every_option() {
 fn json_is_json_in_the_order_of_the_schema() {
     let ended = run(replay().arg(small()).args(["--format", "json"])).with(0);
     let report: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
-    assert_eq!((&report["schema"], &report["version"]), (&"tenalloc.replay".into(), &1.into()));
+    assert_eq!((&report["schema"], &report["version"]), (&"tenalloc.replay".into(), &2.into()));
     assert_eq!(report["trace"]["allocations"], 240_430);
     assert_eq!((&report["truth"][0]["equal"], &report["truth"][0]["groups"]), (&40.into(), &41.into()));
     let names: Vec<_> = report["designs"].as_array().expect("designs").iter().map(|d| &d["name"]).collect();

@@ -4,7 +4,8 @@
 //! measurements and never leave the tests.
 
 use tenalloc_replay::report::{
-    Cache, Checks, Design, Group, Report, SCHEMA, Sample, Sharing, Trace, Truth, TruthRow, Usage, VERSION,
+    Cache, Checks, Design, Group, ListUsage, Lists, Made, Report, SCHEMA, Sample, Sharing, Trace, Truth,
+    TruthRow, Usage, VERSION,
 };
 
 const CACHES: [(&str, u32, u64); 14] = [
@@ -43,6 +44,8 @@ fn trace(seconds: f64, groups: usize) -> Trace {
         groups: groups as u64,
         peak_live_bytes: 14_500_000,
         read_ns: 350_000_000,
+        own: 1_200,
+        supers: 37,
     }
 }
 
@@ -59,12 +62,15 @@ fn design(name: &str, summary: &str, groups: usize, slack: u64, shared: bool) ->
         .collect();
     let live: u64 = caches.iter().map(|c| c.live).sum();
     let slab: u64 = caches.iter().map(|c| c.slab).sum();
+    let lists = lists(groups as u64, slack);
     let usage = |live: u64, slab: u64| Usage {
         live,
         slab,
         owners: if shared { slab / 500 } else { 0 },
         metadata: slab / 60,
         cached: slab / 90,
+        lists: lists.kernel.lists(),
+        shrinkers: lists.kernel.shrinkers,
     };
     let series: Vec<Sample> = (0..=200)
         .map(|i| {
@@ -110,7 +116,26 @@ fn design(name: &str, summary: &str, groups: usize, slack: u64, shared: bool) ->
         run_ns: 180_000_000,
         ops: 469_000,
         checks: Checks { groups: 64, model: 4 },
+        slabs_of: name.into(),
+        lists_at_peak: lists,
+        lists_at_end: lists,
+        lists_made: vec![
+            Made { what: "heads".into(), asked: 32, taken: 32, made: 900, live: lists.kernel.heads / 32 },
+            Made { what: "index".into(), asked: 536, taken: 1024, made: 80, live: lists.kernel.index / 1024 },
+        ],
+        lists_used: 300,
     }
+}
+
+/// Lists that take 32 bytes a head and 1 KiB an index; here, twice as much.
+fn lists(groups: u64, slack: u64) -> ListUsage {
+    let of = |times: u64| Lists {
+        heads: times * groups * slack * 32,
+        index: times * 74 * 1024,
+        lrus: times * 74 * 256,
+        shrinkers: times * groups * 128,
+    };
+    ListUsage { kernel: of(1), here: of(2) }
 }
 
 fn sharing(groups: &[Group], slabs: u64, shared: bool) -> Sharing {

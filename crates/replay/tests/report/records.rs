@@ -57,6 +57,8 @@ fn fields_come_in_their_order() {
         "groups",
         "peak_live_bytes",
         "read_ns",
+        "own",
+        "supers",
     ];
     assert_eq!(keys(4), trace);
     let design = [
@@ -77,6 +79,11 @@ fn fields_come_in_their_order() {
         "run_ns",
         "ops",
         "checks",
+        "slabs_of",
+        "lists_at_peak",
+        "lists_at_end",
+        "lists_made",
+        "lists_used",
         // A stamp of the kernel's truth is as deep.
         "label",
         "t",
@@ -85,7 +92,7 @@ fn fields_come_in_their_order() {
     ];
     assert_eq!(keys(6), design);
     let at = |key: &str| text.find(&format!("\"{key}\": ")).expect(key);
-    let sample = ["t", "live", "slab", "owners", "metadata", "cached"].map(at);
+    let sample = ["t", "live", "slab", "owners", "metadata", "cached", "lists", "shrinkers"].map(at);
     assert!(sample.is_sorted(), "{sample:?}");
 }
 
@@ -128,11 +135,13 @@ fn csv_holds_every_figure_once() {
         let sum = |f: fn(&tenalloc_replay::report::Design) -> usize| {
             report.designs.iter().map(f).sum::<usize>() as u64
         };
-        assert_eq!(of("series"), sum(|d| d.series.len()) * 5, "{name}");
+        assert_eq!(of("series"), sum(|d| d.series.len()) * 7, "{name}");
         assert_eq!(of("cache"), sum(|d| d.caches.len()) * 4, "{name}");
         assert_eq!(of("group"), sum(|d| d.groups.len()) * 3, "{name}");
         assert_eq!(of("sharing"), sum(|d| d.sharing.groups.len().pow(2)), "{name}");
-        assert_eq!(of("peak"), sum(|_| 5), "{name}");
+        assert_eq!(of("peak"), sum(|_| 7), "{name}");
+        assert_eq!(of("lists"), sum(|_| 16), "two moments, two ways, four sizes: {name}");
+        assert_eq!(of("made"), sum(|d| d.lists_made.len()) * 3, "{name}");
         let compared: usize = report.truth.iter().map(|t| t.rows.len()).sum();
         assert_eq!(of("truth"), (compared * (1 + report.designs.len())) as u64, "{name}");
         // Names come back as they were, whatever is in them.

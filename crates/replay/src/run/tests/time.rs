@@ -31,7 +31,10 @@ fn a_sample_shows_what_holds_after_the_steps_of_its_moment() {
     let series = run(&b.end(399_000)).series;
     let live: Vec<u64> = series[..6].iter().map(|s| s.usage.live).collect();
     assert_eq!(live, [64, 64, 128, 64, 0, 0]);
-    assert_eq!(series[399].usage, Usage { live: 0, slab: 4096, owners: 3, metadata: 10, cached: 7 });
+    assert_eq!(
+        series[399].usage,
+        Usage { live: 0, slab: 4096, owners: 3, metadata: 10, cached: 7, ..Usage::default() }
+    );
 }
 
 #[test]

@@ -209,8 +209,22 @@ pub(crate) fn plain() -> Report {
 pub(crate) fn seven() -> Report {
     let mut report = plain();
     let names = ["linux-5.8", "linux-5.9", "+transposed", "+lazy", "linux-5.18", "linux-6.18", "tenalloc"];
-    report.designs =
-        names.iter().enumerate().map(|(i, name)| design(name, NEW, 40, 60 - 8 * i as u64, i > 0)).collect();
+    report.designs = names
+        .iter()
+        .enumerate()
+        .map(|(i, name)| {
+            // Those of the middle differ in their lists alone.
+            let slabs = if (1..5).contains(&i) { 1 } else { i };
+            let mut design = design(name, NEW, 40, 60 - 8 * slabs as u64, i > 0);
+            design.slabs_of = names[slabs].into();
+            let lists = lists(40, 60 - 8 * i as u64);
+            (design.lists_at_peak, design.lists_at_end) = (lists, lists);
+            let usages = design.series.iter_mut().chain([&mut design.at_peak, &mut design.at_end]);
+            usages.for_each(|sample| sample.usage.lists = lists.kernel.lists());
+            design.average.lists = lists.kernel.lists();
+            design
+        })
+        .collect();
     with_truth(report)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tenalloc_replay::report::{Report, table, truth};
+use tenalloc_replay::report::{Report, compare, table, truth};
 use unicode_width::UnicodeWidthStr;
 
 use super::fixture;
@@ -49,8 +49,16 @@ fn no_line_is_wider_than_the_terminal() {
 fn a_wide_terminal_is_told_more() {
     let report = fixture::seven();
     let (narrow, wide) = (print(&report, false, 80), print(&report, false, 240));
-    assert!(wide.lines().any(|l| report.designs.iter().all(|d| l.contains(&d.name))), "{wide}");
-    assert!(!narrow.lines().any(|l| report.designs.iter().all(|d| l.contains(&d.name))));
+    // Designs with the same slabs share a column; every design has a line of its own at the head.
+    let columns = compare::by_slabs(&report).designs;
+    assert_eq!(columns.len(), 4);
+    assert!(wide.lines().any(|l| columns.iter().all(|d| l.contains(&d.name))), "{wide}");
+    assert!(!narrow.lines().any(|l| columns.iter().all(|d| l.contains(&d.name))), "{narrow}");
+    for text in [&narrow, &wide] {
+        for design in &report.designs {
+            assert!(text.lines().any(|l| l.trim_start().starts_with(&design.name)), "{}", design.name);
+        }
+    }
 }
 
 #[test]

@@ -2,9 +2,12 @@
 //! when they are not there.
 
 use super::expected::{CHURN300, Expected, KBUILD_TINY, MARIADB_RW, NUMA4_CHURN_510, NUMA4_CHURN_612, SMALL};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tenalloc_replay::report::{Design, Report, Trace};
 use tenalloc_replay::run::{DESIGNS, Settings, replay};
+use tenalloc_trace::Program;
+use tenalloc_trace::program::OpKind;
 
 fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -13,18 +16,43 @@ fn repository() -> PathBuf {
 /// Steps between two comparisons with the model. A prime, so that they do not fall in step with the workload.
 const CHECK_EVERY: u64 = 49_999;
 
-fn run(folder: &Path) -> Report {
+fn run(folder: &Path) -> (Report, Peak) {
     let options = tenalloc_trace::Options::default();
     let program = tenalloc_trace::open(folder, &options, &mut |_| {}).expect("the trace is readable");
     let settings = Settings { check_every: Some(CHECK_EVERY), recorded_nodes: false };
-    replay(&program, DESIGNS, &settings, ("trace", 1), &mut |_| {}).expect("every check holds")
+    let report = replay(&program, DESIGNS, &settings, ("trace", 1), &mut |_| {}).expect("every check holds");
+    (report, peak(&program))
+}
+
+/// Live bytes at the peak, by plain addition.
+struct Peak {
+    /// Of objects that are replayed.
+    replayed: u64,
+    /// Of the recorded kernel's own lists and shrinkers, too.
+    all: u64,
+}
+
+fn peak(program: &Program) -> Peak {
+    let mut live = HashMap::new();
+    for op in &program.ops[..=program.peak_op] {
+        match op.kind {
+            OpKind::Alloc => {
+                let size = u64::from(program.caches[usize::from(op.cache.0)].slot_size);
+                assert_eq!(live.insert(op.slot, (size, op.own)), None);
+            }
+            OpKind::Free | OpKind::HiddenFree => assert!(live.remove(&op.slot).is_some()),
+            _ => {}
+        }
+    }
+    let replayed = live.values().filter(|(_, own)| !own).map(|(size, _)| size).sum();
+    Peak { replayed, all: live.values().map(|(size, _)| size).sum() }
 }
 
 fn check(folder: &Path, expected: &Expected) -> Report {
-    let report = run(folder);
+    let (report, peak) = run(folder);
     counts(&report.trace, expected);
     truth(&report, expected);
-    report.designs.iter().for_each(|design| sums(design, &report.trace));
+    report.designs.iter().for_each(|design| sums(design, &report.trace, &peak));
     // What a design must not change.
     for pair in report.designs.windows(2) {
         let [a, b] = pair else { unreachable!("windows of two") };
@@ -75,7 +103,7 @@ fn truth(report: &Report, e: &Expected) {
 }
 
 /// The parts of a report add up.
-fn sums(design: &Design, trace: &Trace) {
+fn sums(design: &Design, trace: &Trace, expected: &Peak) {
     let peak = design.at_peak.usage;
     let name = &design.name;
     assert_eq!(design.caches.iter().map(|c| c.live).sum::<u64>(), peak.live, "{name}");
@@ -83,8 +111,11 @@ fn sums(design: &Design, trace: &Trace) {
     assert_eq!(design.caches.iter().map(|c| c.slabs).sum::<u64>(), design.sharing.slabs(), "{name}");
     let objects: u64 = design.caches.iter().map(|c| c.objects).sum();
     assert_eq!(design.groups.iter().map(|g| g.objects).sum::<u64>(), objects, "{name}");
+    assert_eq!(peak.live, expected.replayed, "{name}");
     // The recorded kernel's own owner vectors are left out of the program, not out of the counts.
-    assert!(peak.live <= trace.peak_live_bytes && peak.live * 10 > trace.peak_live_bytes * 9, "{name}");
+    let all = expected.all;
+    assert!(all <= trace.peak_live_bytes && all * 10 > trace.peak_live_bytes * 9, "{name}: {all}");
+    lists(design);
     assert!(peak.live <= peak.slab && peak.slab <= design.max_slab, "{name}");
     assert!(peak.utilisation() > 0.1 && design.average_utilisation <= 1.0, "{name}");
     assert!(design.groups_removed <= design.groups_created, "{name}");
@@ -101,6 +132,24 @@ fn sums(design: &Design, trace: &Trace) {
     } else {
         assert!(design.sharing.shared() > 0, "{name}");
     }
+}
+
+/// Lists and shrinkers: the sizes at a moment are the sums of their parts, and what was made is still there or was freed.
+fn lists(design: &Design) {
+    let name = &design.name;
+    for (at, parts) in [(design.at_peak, design.lists_at_peak), (design.at_end, design.lists_at_end)] {
+        assert_eq!(at.usage.lists, parts.kernel.lists(), "{name}");
+        assert_eq!(at.usage.shrinkers, parts.kernel.shrinkers, "{name}");
+    }
+    assert!(design.lists_used > 0, "{name}");
+    if name == "tenalloc" {
+        // Ours is no kernel: what it takes is what it takes here.
+        assert_eq!(design.lists_at_peak.kernel, design.lists_at_peak.here);
+        return assert!(design.lists_made.is_empty());
+    }
+    assert!(design.lists_made.iter().all(|m| m.live <= m.made && m.asked <= m.taken), "{name}");
+    let left: u64 = design.lists_made.iter().map(|m| m.taken * m.live).sum();
+    assert_eq!(left, design.at_end.usage.lists + design.at_end.usage.shrinkers, "{name}");
 }
 
 fn shared(expected: &Expected) {
@@ -120,9 +169,15 @@ fn small() {
         // 60 containers, /g and /g/mgr; the two outlive them.
         assert_eq!((design.groups_created, design.groups_removed), (62, 60), "{}", design.name);
     }
-    let [old, new] = &report.designs[..] else { panic!("two designs") };
-    // 5.8 leaves a cache for each kind of object that outlives its container, tenalloc a handle for each container.
+    let [old, between @ .., new] = &report.designs[..] else { panic!("two designs or more") };
+    // 5.8 leaves a cache for each kind of object that outlives its container, all others a handle for each container.
     assert_eq!((old.orphans, new.orphans), (332, 60));
+    assert!(between.len() == 5 && between.iter().all(|d| d.orphans == 60));
+    // Designs that name the same slabs differ in their lists alone.
+    for pair in between[..4].windows(2) {
+        assert_eq!((pair[0].slabs(), &pair[0].caches), ("linux-5.9", &pair[1].caches));
+        assert_ne!(pair[0].lists_at_peak, pair[1].lists_at_peak);
+    }
     assert!(new.at_peak.usage.total() < old.at_peak.usage.total());
     assert!(new.at_peak.usage.utilisation() > 2.0 * old.at_peak.usage.utilisation());
 }

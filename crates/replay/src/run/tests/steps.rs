@@ -117,8 +117,12 @@ fn progress_ends_at_the_total_and_names_the_design() {
     let mut tell = |p: Progress<'_>| seen.push((p.design.to_owned(), p.done, p.total));
     replay(&program, DESIGNS, &Settings::default(), ("x", 0), &mut tell).unwrap();
     let mut expected = Vec::new();
-    for (i, name) in DESIGNS.iter().enumerate() {
-        let steps = 2 * DESIGNS.len() as u64;
+    // Designs with the same slabs have them run once.
+    let mut slabs: Vec<_> = DESIGNS.iter().map(|name| tenalloc_designs::slabs_of(name).unwrap()).collect();
+    slabs.dedup();
+    assert_eq!(slabs, ["linux-5.8", "linux-5.9", "linux-6.18", "tenalloc"]);
+    for (i, name) in slabs.iter().enumerate() {
+        let steps = 2 * slabs.len() as u64;
         expected.push((name.to_string(), 2 * i as u64, steps));
         expected.push((name.to_string(), 2 * i as u64 + 2, steps));
     }

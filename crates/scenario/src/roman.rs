@@ -90,6 +90,8 @@ pub fn run(traces: &[PathBuf]) -> Result<Outcome, Error> {
             Column::new("largest", "%", Measured),
             Column::new("caches in use", "", Measured),
             Column::new("× groups", "", Measured),
+            Column::new("live in each", "B", Measured),
+            Column::new("5.8 slab of each", "B", Measured),
         ],
     );
     let mut chart = Chart::new("slab that 5.9 saves, on average over a recording", "%");
@@ -102,17 +104,18 @@ pub fn run(traces: &[PathBuf]) -> Result<Outcome, Error> {
             let text = format!("{}: nothing in it is charged to a group; {MORE}", path.display());
             return Err(Error::Refused(text));
         }
-        let number = |n: u64| Some(n as f64);
-        who.row(
-            &name,
-            vec![number(owners.groups), Some(owners.largest), number(owners.caches), number(owners.pairs)],
-        );
         for stream in [ACCOUNTED, LARGE, ALL] {
             let old = drive(&program, "linux-5.8", stream)?;
             let new = drive(&program, "linux-5.9", stream)?;
             let first = stream.name == ACCOUNTED.name;
             let title = if first { name.clone() } else { format!("  {}", stream.name) };
             let [a, b] = [&old, &new].map(|ran| (ran.peak, ran.average));
+            if first {
+                let pairs = owners.pairs as f64;
+                let (groups, caches) = (owners.groups as f64, owners.caches as f64);
+                let values = [groups, owners.largest, caches, pairs, a.0.live / pairs, a.0.slab / pairs];
+                who.row(&title, values.map(Some).into());
+            }
             let saved = |old: Size, new: Size| percent(old.slab - new.slab, old.slab);
             used.row(&title, [a.0, a.1, b.0, b.1].map(|s| Some(percent(s.live, s.slab))).into());
             slab.row(
@@ -148,10 +151,13 @@ pub fn run(traces: &[PathBuf]) -> Result<Outcome, Error> {
 const MORE: &str = "Other recordings: `tenalloc record` makes them, their folders are given to this command.";
 
 /// What a reader must know to hold the measured beside the published.
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
     "slab of 5.9 has its owner vectors in it. Nothing is tuned to the published figures.",
-    "how much is saved follows from groups × caches in use: under 5.8 each pair has slabs of its own, partly empty. With \
-     one or two groups there is next to nobody to share with; production machines have many groups, old ones too.",
+    "what is saved follows from groups × caches in use: under 5.8 each pair has slabs of its own, on each CPU that it was \
+     used on, partly empty. Small containers have less in each than a slab holds, and 5.9 saves more than published; one \
+     large group fills its slabs, and there is next to nobody to share with. Production lies between.",
+    "caches, their slabs and who accounts what are those of the recorded kernel (since 5.14 accounted kmalloc has caches \
+     of its own); what it made for its own lists and shrinkers is left out.",
     "a recording begins with empty slabs and is minutes long. Machines that run for days have slabs that removed groups \
      keep, and pages half empty from what came before.",
     "Rao's machine has 10 POWER8 cores, and pages of 64 KiB: the rows of that size are the same recording cut so, \

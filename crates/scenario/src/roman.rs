@@ -155,7 +155,7 @@ const NOTES: [&str; 5] = [
     "slab of 5.9 has its owner vectors in it. Nothing is tuned to the published figures.",
     "what is saved follows from groups × caches in use: under 5.8 each pair has slabs of its own, on each CPU that it was \
      used on, partly empty. Small containers have less in each than a slab holds, and 5.9 saves more than published; one \
-     large group fills its slabs, and there is next to nobody to share with. Production lies between.",
+     large group fills its slabs, and there is next to nobody to share with. Production presumably lies between.",
     "caches, their slabs and who accounts what are those of the recorded kernel (since 5.14 accounted kmalloc has caches \
      of its own); what it made for its own lists and shrinkers is left out.",
     "a recording begins with empty slabs and is minutes long. Machines that run for days have slabs that removed groups \

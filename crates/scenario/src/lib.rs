@@ -7,6 +7,7 @@
 //! mounts idle removal     tenalloc alone, against its budgets
 //! muchun bharata          the historic designs, against the published experiments
 //!    └ memory             how much of this machine they may take, and how much of them fits
+//! roman                 two historic designs on recorded allocations, against the published measurements
 //! table                   rows and bars that an outcome holds
 //! ```
 
@@ -16,6 +17,7 @@ pub mod memory;
 pub mod mounts;
 pub mod muchun;
 pub mod removal;
+pub mod roman;
 pub mod table;
 
 use table::{Chart, Table};
@@ -58,7 +60,7 @@ pub struct Outcome {
     pub schema: &'static str,
     /// Raised when a field changes its meaning.
     pub version: u32,
-    /// `mounts`, `idle`, `removal`, `muchun`, `bharata`.
+    /// `mounts`, `idle`, `removal`, `muchun`, `bharata`, `roman`.
     pub scenario: &'static str,
     /// The situation in one sentence, with its parameters.
     pub situation: String,
@@ -109,6 +111,14 @@ pub enum Error {
         what: String,
         /// Why not.
         source: ListError,
+    },
+    /// A design of slabs refused.
+    #[error("{what}: {source}")]
+    Design {
+        /// What was being run.
+        what: String,
+        /// Why not.
+        source: tenalloc_designs::Error,
     },
     /// It was not begun: what was asked for cannot be had. Says what to do.
     #[error("{0}")]

@@ -7,7 +7,7 @@ use crate::{Failure, output};
 use clap::{Subcommand, ValueEnum, value_parser};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tenalloc_scenario::{Error, Outcome, bharata, idle, mounts, muchun, removal};
+use tenalloc_scenario::{Error, Outcome, bharata, idle, mounts, muchun, removal, roman};
 
 /// Build a situation for real and measure what it costs
 #[derive(clap::Args)]
@@ -77,6 +77,12 @@ enum Scenario {
         #[arg(long, value_name = "SIZE", value_parser = memory::parse)]
         memory: Option<u64>,
     },
+    /// Roman Gushchin's shared slabs: recorded accounted allocations under Linux 5.8 and 5.9
+    Roman {
+        /// Recordings, as `tenalloc record` makes them
+        #[arg(value_name = "TRACE-FOLDER", default_value = "data/small")]
+        traces: Vec<PathBuf>,
+    },
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -106,6 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 fn build(scenario: &Scenario) -> Result<Outcome, Error> {
     match *scenario {
+        Scenario::Roman { ref traces } => roman::run(traces),
         Scenario::Mounts { groups, mounts, nodes } => mounts::run(groups as usize, mounts as usize, nodes),
         Scenario::Idle { groups } => idle::run(groups as usize),
         Scenario::Removal => removal::run(&[10, 100, 1_000, 10_000, 100_000, 1_000_000]),

@@ -88,3 +88,32 @@ fn what_cannot_be_is_told_in_a_line() {
     let ended = scenario(&["muchun", "--output", "/nowhere/at/all.json"]).with(1);
     assert!(ended.err.contains("no folder"), "{}", ended.err);
 }
+
+#[test]
+fn roman_runs_a_recording_under_both() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/small");
+    let outcome = json(&["roman", folder]);
+    let row = |table: usize, row: usize| -> Vec<f64> {
+        let values = outcome["tables"][table]["rows"][row]["values"].as_array().expect("values");
+        values.iter().map(|v| v.as_f64().expect("a number")).collect()
+    };
+    // Accounted objects: never more than their slabs; shared slabs are used better.
+    let used = row(0, 0);
+    assert!(used.iter().all(|part| (1.0..100.0).contains(part)), "{used:?}");
+    assert!(used[0] < used[2] && used[1] < used[3], "{used:?}");
+    let slab = row(1, 0);
+    // The recording's own account of its peak: 9,120,360 bytes, with the kernel's own lists, which are left out here.
+    assert!(slab[0] <= 9_120_360.0 && slab[0] > 5_000_000.0, "{slab:?}");
+    assert!((slab[0] / slab[1] * 100.0 - used[0]).abs() < 1e-9, "{slab:?} {used:?}");
+    assert!(((1.0 - slab[2] / slab[1]) * 100.0 - slab[3]).abs() < 1e-9, "{slab:?}");
+    // With what is not accounted more bytes live, and a smaller part of them is saved.
+    let all = row(1, 2);
+    assert!(all[0] > slab[0] && all[3] < slab[3], "{all:?} {slab:?}");
+    // Rao's own percentages, which he rounded down.
+    let published: Vec<f64> = (0..11).map(|at| row(3, at)[2].floor()).collect();
+    assert_eq!(published, [71.0, 71.0, 25.0, 29.0, 31.0, 30.0, 31.0, 31.0, 29.0, 40.0, 29.0]);
+
+    let ended = scenario(&["roman", "/nowhere/at/all"]).with(2);
+    assert!(ended.err.contains("/nowhere/at/all") && ended.err.contains("tenalloc record"), "{}", ended.err);
+    assert!(ended.err.lines().count() == 1 && ended.out.is_empty(), "{}", ended.err);
+}

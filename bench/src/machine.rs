@@ -25,6 +25,11 @@ pub(crate) fn resident() -> u64 {
     line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).map_or(0, |kib| kib << 10)
 }
 
+/// What the machine runs just now: the kernel's load over the last minute. On an idle machine it is near 0.
+pub(crate) fn load() -> Option<f64> {
+    read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
 fn first(program: &str, args: &[&str]) -> Option<String> {
     let out = Command::new(program).args(args).output().ok().filter(|o| o.status.success())?;
     String::from_utf8_lossy(&out.stdout).lines().next().map(str::to_owned)
@@ -46,6 +51,7 @@ pub(crate) fn describe() -> Value {
         "processor": model,
         "cpus": std::thread::available_parallelism().map_or(0, usize::from),
         "kernel": first("uname", &["-r"]),
+        "load_before": load(),
         "libc": first("getconf", &["GNU_LIBC_VERSION"]),
     })
 }
@@ -53,5 +59,12 @@ pub(crate) fn describe() -> Value {
 /// The same for people.
 pub(crate) fn line(machine: &Value) -> String {
     let text = |key: &str| machine[key].as_str().unwrap_or("?").to_owned();
-    format!("{}, {} CPUs, Linux {}, {}", text("processor"), machine["cpus"], text("kernel"), text("libc"))
+    format!(
+        "{}, {} CPUs, Linux {}, {}, load {} from what else ran",
+        text("processor"),
+        machine["cpus"],
+        text("kernel"),
+        text("libc"),
+        machine["load_before"],
+    )
 }

@@ -33,11 +33,11 @@ fn colour(policy: &str) -> &'static str {
     }
 }
 
-/// One chart, widest bar = the largest value but at most twenty times the least: longer ones are cut and marked.
+/// One chart, widest bar = the largest value but at most twenty times the least (or 100): longer ones are cut and marked.
 fn draw(page: &mut String, title: &str, bars: &[Bar]) {
     let least = bars.iter().map(|b| b.value).fold(f64::INFINITY, f64::min);
     let most = bars.iter().map(|b| b.value).fold(0.0, f64::max);
-    let full = most.min(least * 20.0).max(f64::MIN_POSITIVE);
+    let full = most.min(least.max(5.0) * 20.0).max(f64::MIN_POSITIVE);
     let height = bars.len() * (BAR + 3) + 4;
     let _ = write!(
         page,
@@ -95,18 +95,11 @@ fn speed(page: &mut String, rows: &[Value]) {
     }
 }
 
-fn memory(page: &mut String, rows: &[Value]) {
-    let same = |a: &Value, b: &Value| ["asked_groups", "objects_each"].iter().all(|key| a[key] == b[key]);
-    for group in rows.chunk_by(same) {
-        let size = format!("{} groups × {} objects", group[0]["asked_groups"], group[0]["objects_each"]);
-        for (what, part, whole) in [
-            ("live / resident, %", "requested_bytes", "grown_bytes"),
-            (
-                "all removed, 5 % survive, memory asked back: live / resident, %",
-                "surviving_bytes",
-                "reclaimed_bytes",
-            ),
-        ] {
+/// `parts`: what, and its two fields, bytes / bytes.
+fn memory(page: &mut String, rows: &[Value], by: &[&str], parts: &[(&str, &str, &str)]) {
+    for group in rows.chunk_by(|a, b| by.iter().all(|key| a[key] == b[key])) {
+        let size = format!("{} groups × {} objects", group[0][by[0]], group[0]["objects_each"]);
+        for (what, part, whole) in parts {
             let mut bars: Vec<Bar> = group
                 .iter()
                 .filter_map(|row| {
@@ -155,7 +148,17 @@ pub(crate) fn page(all: &Value) -> String {
     page.push_str("</p><h2>Time: one allocation and one free</h2>");
     speed(&mut page, all["speed"].as_array().map_or(&[], |rows| rows));
     page.push_str("<h2>Memory</h2>");
-    memory(&mut page, all["memory"]["tenants"].as_array().map_or(&[], |rows| rows));
+    let rows = |key: &str| all["memory"][key].as_array().cloned().unwrap_or_default();
+    let live = ("live / resident, %", "requested_bytes", "grown_bytes");
+    memory(&mut page, &rows("tenants"), &["asked_groups", "objects_each"], &[live]);
+    let steady = (
+        "coming and going, 5 % of the objects live on: live / resident, %",
+        "steady_bytes",
+        "steady_grown_bytes",
+    );
+    let gone =
+        ("all gone, memory asked back: live / resident, %", "surviving_bytes", "reclaimed_grown_bytes");
+    memory(&mut page, &rows("churn"), &["groups_live", "objects_each"], &[steady, gone]);
     page.push_str("</html>\n");
     page
 }

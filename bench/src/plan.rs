@@ -10,6 +10,8 @@ pub(crate) struct Plan {
     pub(crate) sizes: &'static [usize],
     /// Tenants and objects of each, of the memory tables.
     pub(crate) tenants: &'static [(usize, usize)],
+    /// Groups at a time, and objects of each, where groups come and go.
+    pub(crate) churn: &'static [(usize, usize)],
     /// Groups without objects.
     pub(crate) idle_groups: usize,
     /// Threads that took objects, gave them back and wait.
@@ -23,6 +25,7 @@ impl Plan {
         steps: 300_000,
         sizes: &[64, 192],
         tenants: &[(10_000, 14), (10_000, 100)],
+        churn: &[(2048, 100)],
         idle_groups: 1_000_000,
         idle_threads: 1_000,
     };
@@ -33,6 +36,7 @@ impl Plan {
         steps: 1_000_000,
         sizes: &[32, 64, 192, 696, 4096],
         tenants: &[(10_000, 14), (10_000, 100), (100_000, 14), (100_000, 100)],
+        churn: &[(2048, 14), (2048, 100)],
         idle_groups: 1_000_000,
         idle_threads: 10_000,
     };
@@ -43,6 +47,7 @@ impl Plan {
         steps: 20_000,
         sizes: &[64],
         tenants: &[(500, 14)],
+        churn: &[(128, 14)],
         idle_groups: 10_000,
         idle_threads: 50,
     };

@@ -3,11 +3,13 @@
 //! | file | what it measures |
 //! |---|---|
 //! | `stores` | who takes part, with what each does when a group goes |
-//! | `tenants` | many groups with a few objects each; then all groups removed while 5 % of the objects live on |
+//! | `tenants` | many groups with a few objects each |
+//! | `churn` | groups that come and go, while 5 % of their objects live on |
 //! | `idle` | groups without objects, threads that hold nothing |
 //!
 //! The parent starts a child for each case and reads one line of JSON from it.
 
+mod churn;
 mod idle;
 mod stores;
 mod tenants;
@@ -53,7 +55,10 @@ pub(crate) fn child(args: &[String]) -> Result<(), Failure> {
     };
     let (folder, n, objects) = (Path::new(folder), n.parse()?, objects.parse()?);
     let mut value = match kind.as_str() {
-        "tenants" => stores::with(folder, peer, policy, n, tenants::Case { groups: n, objects })?,
+        "tenants" => stores::with(folder, peer, policy, n, tenants::Tenants { groups: n, objects })?,
+        "churn" => {
+            stores::with(folder, peer, policy, churn::Churn::total(n), churn::Churn { live: n, objects })?
+        }
         "groups" => idle::groups(folder, peer, n)?,
         "threads" => idle::threads(folder, peer, n)?,
         _ => return Err(format!("nothing is known of the case {kind}").into()),
@@ -110,6 +115,14 @@ pub(crate) fn run(plan: &Plan, folder: &Path, peers: &[Allocator]) -> Value {
         }
         println!();
     }
+    let mut churned = Vec::new();
+    for &(live, objects) in plan.churn {
+        churn::head(live, objects);
+        for (peer, policy) in who(peers) {
+            tell(ask(folder, "churn", peer, policy, live, objects), &mut churned, churn::print);
+        }
+        println!();
+    }
     let mut groups = Vec::new();
     println!("a group without objects{:>17}{:>12}{:>12}", "made", "bytes", "ns");
     let heaps =
@@ -126,5 +139,5 @@ pub(crate) fn run(plan: &Plan, folder: &Path, peers: &[Allocator]) -> Value {
         tell(result, &mut threads, |row| idle::print_threads(row, base));
     }
     println!();
-    serde_json::json!({ "tenants": tenants, "idle_groups": groups, "idle_threads": threads })
+    serde_json::json!({ "tenants": tenants, "churn": churned, "idle_groups": groups, "idle_threads": threads })
 }

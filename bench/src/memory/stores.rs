@@ -8,13 +8,16 @@ use crate::peers::table::Heaps;
 use crate::peers::{Peer, Policy};
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use tenalloc::{Cache, CacheConfig, Config, Controller, Group, Stat};
 
 /// A peer and its groups' end.
 pub(super) trait Store: Peer {
+    /// Group `group` comes to be. False if there can be no more.
+    fn create(&mut self, _group: usize) -> Result<bool, Failure> {
+        Ok(true)
+    }
     /// Group `group` goes; its live objects, with their sizes, stay usable, at another address if need be.
-    fn remove(&self, group: usize, alive: &mut [(Self::Object, usize)]);
+    fn remove(&mut self, group: usize, alive: &mut [(Self::Object, usize)]);
     /// Gives to the system what can be given.
     fn purge(&self);
     /// What it says about itself.
@@ -25,11 +28,9 @@ pub(super) trait Store: Peer {
 
 /// Something to do with a store, whatever its objects are.
 pub(super) trait Visit {
-    /// `make` makes the store, with that many groups or the most it can have; it is called once.
-    fn visit<S: Store>(
-        self,
-        make: impl FnOnce() -> Result<(S, usize), Failure>,
-    ) -> Result<serde_json::Value, Failure>;
+    /// `make` makes the store, without groups yet; it is called once.
+    fn visit<S: Store>(self, make: impl FnOnce() -> Result<S, Failure>)
+    -> Result<serde_json::Value, Failure>;
 }
 
 pub(super) const CACHES: &str = "a cache a size";
@@ -46,23 +47,21 @@ pub(super) fn with(
     if policy == CACHES || policy == CLASSES {
         // Handles are the program's, as the addresses of its objects are: their room is not the library's memory.
         let handles = super::tenants::room(groups);
-        return visit.visit(|| Ok((Ours::new(handles, groups, policy == CACHES)?, groups)));
+        return visit.visit(|| Ours::new(handles, policy == CACHES));
     }
     let found = find(peer, folder)?;
     // What an allocator takes for itself at its first call is no group's.
     drop(touch(&found));
     match Policy::named(policy) {
-        Some(Policy::Raw) => visit.visit(|| Ok((Bare(Raw::new(&found.table), found), groups))),
-        Some(Policy::Header) => {
-            visit.visit(|| Ok((Bare(Owned::<false>::new(&found.table, groups), found), groups)))
-        }
+        Some(Policy::Raw) => visit.visit(|| Ok(Bare(Raw::new(&found.table), found))),
+        Some(Policy::Header) => visit.visit(|| Ok(Bare(Owned::<false>::new(&found.table, groups), found))),
         Some(Policy::Heap) => {
             let heaps = found.table.heaps.ok_or_else(|| format!("{peer} has no heaps"))?;
+            let mut each = super::tenants::room(groups);
+            each.resize(groups, 0);
             visit.visit(|| {
-                let each = Arc::new(make(&heaps, groups));
-                let made = each.len();
-                let peer = Heaped::new(&heaps, Arc::clone(&each));
-                Ok((Own { peer, heaps, each, raw: Raw::new(&found.table), found }, made))
+                let (peer, raw) = (Heaped::new(&heaps, each), Raw::new(&found.table));
+                Ok(Own { peer, heaps, raw, found })
             })
         }
         _ => Err(format!("{policy}: no table of memory has it").into()),
@@ -102,7 +101,7 @@ impl<P: Peer> Peer for Bare<P> {
 }
 
 impl<P: Peer> Store for Bare<P> {
-    fn remove(&self, _: usize, _: &mut [(P::Object, usize)]) {}
+    fn remove(&mut self, _: usize, _: &mut [(P::Object, usize)]) {}
 
     fn purge(&self) {
         // SAFETY: it has no preconditions.
@@ -114,7 +113,6 @@ impl<P: Peer> Store for Bare<P> {
 struct Own {
     peer: Heaped,
     heaps: Heaps,
-    each: Arc<Vec<usize>>,
     raw: Raw,
     found: Allocator,
 }
@@ -137,7 +135,13 @@ impl Peer for Own {
 }
 
 impl Store for Own {
-    fn remove(&self, group: usize, alive: &mut [(Place, usize)]) {
+    fn create(&mut self, group: usize) -> Result<bool, Failure> {
+        let heap = make(&self.heaps, 1).first().copied().unwrap_or(0);
+        self.peer.each[group] = heap;
+        Ok(heap != 0)
+    }
+
+    fn remove(&mut self, group: usize, alive: &mut [(Place, usize)]) {
         if !self.heaps.survive {
             for (object, size) in alive {
                 let copy = self.raw.alloc(0, *size);
@@ -150,7 +154,7 @@ impl Store for Own {
             }
         }
         // SAFETY: each heap is deleted once.
-        unsafe { (self.heaps.delete)(self.each[group]) };
+        unsafe { (self.heaps.delete)(self.peer.each[group]) };
     }
 
     fn purge(&self) {
@@ -162,16 +166,13 @@ impl Store for Own {
 /// tenalloc, with a cache for each size or the controller's own size classes.
 struct Ours {
     ctl: Controller,
-    groups: Vec<Group>,
+    groups: Vec<Option<Group>>,
     caches: Vec<(usize, Cache)>,
 }
 
 impl Ours {
-    fn new(mut handles: Vec<Group>, groups: usize, caches: bool) -> Result<Self, Failure> {
+    fn new(handles: Vec<Option<Group>>, caches: bool) -> Result<Self, Failure> {
         let ctl = Controller::new(Config::new())?;
-        for i in 0..groups {
-            handles.push(ctl.root().create(&format!("tenant-{i}"))?);
-        }
         let mut sized: Vec<(usize, Cache)> = Vec::new();
         for size in super::tenants::SIZES {
             if caches && sized.iter().all(|(known, _)| *known != size) {
@@ -186,7 +187,7 @@ impl Peer for Ours {
     type Object = Place;
 
     fn alloc(&self, group: usize, size: usize) -> Place {
-        let group = &self.groups[group];
+        let group = self.groups[group].as_ref().expect("a group that was made");
         let object = match self.caches.iter().find(|(of, _)| *of == size) {
             Some((_, cache)) => cache.alloc(group),
             None => self.ctl.malloc(group, size, 8),
@@ -205,8 +206,16 @@ impl Peer for Ours {
 }
 
 impl Store for Ours {
-    fn remove(&self, group: usize, _: &mut [(Place, usize)]) {
-        self.groups[group].remove().expect("a group without children");
+    fn create(&mut self, group: usize) -> Result<bool, Failure> {
+        // Groups are made in order.
+        self.groups.push(Some(self.ctl.root().create(&format!("tenant-{group}"))?));
+        Ok(true)
+    }
+
+    fn remove(&mut self, group: usize, _: &mut [(Place, usize)]) {
+        if let Some(group) = self.groups[group].take() {
+            group.remove().expect("a group without children");
+        }
     }
 
     fn purge(&self) {

@@ -5,12 +5,12 @@ use super::Peer;
 use super::hand::Place;
 use super::table::Heaps;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 /// One heap a group.
 pub(crate) struct Heaped {
     heaps: Heaps,
-    each: Arc<Vec<usize>>,
+    /// By group; 0 where there is none.
+    pub(crate) each: Vec<usize>,
 }
 
 /// Makes heaps until there are `groups` or the allocator has no more of them.
@@ -20,7 +20,7 @@ pub(crate) fn make(heaps: &Heaps, groups: usize) -> Vec<usize> {
 }
 
 impl Heaped {
-    pub(crate) fn new(heaps: &Heaps, each: Arc<Vec<usize>>) -> Self {
+    pub(crate) fn new(heaps: &Heaps, each: Vec<usize>) -> Self {
         Self { heaps: *heaps, each }
     }
 }

@@ -7,7 +7,6 @@ use crate::peers::heaps::{Heaped, make};
 use crate::peers::library::Allocator;
 use crate::peers::ours::{Called, Ours};
 use crate::peers::{Peer, Policy};
-use std::sync::Arc;
 
 /// The workloads on one peer, whatever its objects are.
 pub(crate) trait Run {
@@ -54,14 +53,14 @@ pub(crate) const CALLED: &str = "tenalloc, called";
 
 /// Heaps are made once: some allocators have no more than a few thousand of them in a process.
 pub(crate) struct Stage<'a> {
-    peers: Vec<(&'a Allocator, Arc<Vec<usize>>)>,
+    peers: Vec<(&'a Allocator, Vec<usize>)>,
     groups: usize,
 }
 
 impl<'a> Stage<'a> {
     pub(crate) fn new(peers: &'a [Allocator], groups: usize) -> Self {
         let heaps = |p: &Allocator| p.table.heaps.map_or_else(Vec::new, |h| make(&h, groups));
-        Self { peers: peers.iter().map(|p| (p, Arc::new(heaps(p)))).collect(), groups }
+        Self { peers: peers.iter().map(|p| (p, heaps(p))).collect(), groups }
     }
 
     /// All of them, for objects of one size.
@@ -90,7 +89,7 @@ impl<'a> Stage<'a> {
         Ok(all)
     }
 
-    fn run(&self, peer: &Allocator, policy: Policy, heaps: &Arc<Vec<usize>>) -> Option<Box<dyn Run>> {
+    fn run(&self, peer: &Allocator, policy: Policy, heaps: &[usize]) -> Option<Box<dyn Run>> {
         let table = &peer.table;
         // talloc is a hierarchy with limits itself; nobody adds one to it.
         if !table.threads && !matches!(policy, Policy::Raw | Policy::Heap) {
@@ -103,7 +102,7 @@ impl<'a> Stage<'a> {
             Policy::Batch => Box::new(Owned::<true>::new(table, self.groups)),
             Policy::Heap => {
                 let all = heaps.len() == self.groups;
-                Box::new(Heaped::new(table.heaps.as_ref().filter(|_| all)?, Arc::clone(heaps)))
+                Box::new(Heaped::new(table.heaps.as_ref().filter(|_| all)?, heaps.to_vec()))
             }
         })
     }

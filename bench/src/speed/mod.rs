@@ -35,12 +35,23 @@ pub(crate) struct Row {
     pub(crate) ns: Figure,
     /// With threads: steps of all threads in a second of wall time, over those of one thread alone.
     pub(crate) scaling: Option<Figure>,
+    /// The same by processor time: what it would be if both had a CPU to themselves.
+    pub(crate) scaling_cpu: Option<Figure>,
 }
 
 impl Row {
     fn new(entry: &Entry, workload: &str, bytes: usize, threads: usize, ns: Vec<f64>) -> Self {
         let (peer, policy) = (entry.peer, entry.policy);
-        Self { workload: workload.into(), bytes, threads, peer, policy, ns: Figure::of(ns), scaling: None }
+        Self {
+            workload: workload.into(),
+            bytes,
+            threads,
+            peer,
+            policy,
+            ns: Figure::of(ns),
+            scaling: None,
+            scaling_cpu: None,
+        }
     }
 
     fn json(&self) -> Value {
@@ -48,6 +59,7 @@ impl Row {
             "workload": self.workload, "bytes": self.bytes, "threads": self.threads, "peer": self.peer,
             "policy": self.policy.map_or("3 levels", Policy::name), "levels": self.levels(), "unit": "ns, CPU time",
             "ns": self.ns.json(), "scaling_wall": self.scaling.map(|s| s.json()),
+            "scaling_cpu": self.scaling_cpu.map(|s| s.json()),
         })
     }
 
@@ -96,6 +108,7 @@ fn two(plan: &Plan, entries: &[Entry], shape: Shape, size: usize, own: bool, row
     for (entry, times) in entries.iter().zip(all) {
         let mut row = Row::new(entry, &name, size, 2, times.iter().map(|t| t.1.cpu).collect());
         row.scaling = Some(Figure::of(times.iter().map(|(one, two)| 2.0 * one.wall / two.wall).collect()));
+        row.scaling_cpu = Some(Figure::of(times.iter().map(|(one, two)| 2.0 * one.cpu / two.cpu).collect()));
         rows.push(row);
     }
     table::line(&rows[first..]);

@@ -13,7 +13,7 @@ pub(super) fn head(plan: &Plan) {
         "÷: ours inlined over the best of the peers without accounting, with one counter, with owner and 3 levels"
     );
     println!(
-        "{:32}{:>8}{:>6}{:>8}  {:24}{:>6}  {:>7}{:>6}  {:26}{:>6}",
+        "{:42}{:>8}{:>6}{:>8}  {:24}{:>6}  {:>7}{:>6}  {:26}{:>6}",
         "",
         "tenalloc",
         "±",
@@ -41,7 +41,7 @@ pub(super) fn line(rows: &[Row]) {
     let find = |peer| rows.iter().find(|r| r.peer == peer);
     let (Some(ours), Some(called)) = (find(OURS), find(CALLED)) else { return };
     let label = format!("{:>5} B, {}", ours.bytes, ours.workload);
-    print!("{label:32}{:>8.1}{:>5.0}%{:>8.1}", ours.ns.median, ours.ns.spread(), called.ns.median);
+    print!("{label:42}{:>8.1}{:>5.0}%{:>8.1}", ours.ns.median, ours.ns.spread(), called.ns.median);
     if let Some(raw) = best(rows, |p| p == Policy::Raw) {
         let text = format!("{:5.1} ±{:.0}% {}", raw.ns.median, raw.ns.spread(), raw.peer);
         print!("  {text:24}{:>6.2}", ours.ns.median / raw.ns.median);
@@ -54,11 +54,11 @@ pub(super) fn line(rows: &[Row]) {
         let text = format!("{:5.1} {}{how}", hand.ns.median, hand.peer);
         print!("  {text:26}{:>6.2}", ours.ns.median / hand.ns.median);
     }
-    if let Some(scaling) = ours.scaling {
-        let raw = best(rows, |p| p == Policy::Raw).and_then(|r| r.scaling);
-        print!("   ×{:.2} in wall time", scaling.median);
-        if let Some(raw) = raw {
-            print!(" (raw ×{:.2})", raw.median);
+    if let (Some(wall), Some(cpu)) = (ours.scaling, ours.scaling_cpu) {
+        print!("  ×{:.2} wall, ×{:.2} CPU", wall.median, cpu.median);
+        if let Some(raw) = best(rows, |p| p == Policy::Raw) {
+            let by = |f: Option<crate::figure::Figure>| f.map_or(f64::NAN, |f| f.median);
+            print!(" (raw ×{:.2}, ×{:.2})", by(raw.scaling), by(raw.scaling_cpu));
         }
     }
     println!();

@@ -22,12 +22,12 @@ impl Plan {
     /// What `make bench` does by default.
     pub(crate) const SHORT: Self = Self {
         rounds: 5,
-        steps: 300_000,
+        steps: 400_000,
         sizes: &[64, 192],
         tenants: &[(10_000, 14), (10_000, 100)],
         churn: &[(2048, 100)],
         idle_groups: 1_000_000,
-        idle_threads: 1_000,
+        idle_threads: 10_000,
     };
 
     /// `BENCH=all`.

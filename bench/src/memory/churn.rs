@@ -7,6 +7,7 @@ use super::Failure;
 use super::stores::{Store, Visit};
 use super::tenants::{label, percent, room, take};
 use crate::machine::resident;
+use crate::peers::Peer;
 use crate::speed::Random;
 use serde_json::{Value, json};
 
@@ -28,13 +29,16 @@ impl Churn {
     }
 }
 
+/// Objects with their sizes.
+type Objects<S> = Vec<(<S as Peer>::Object, usize)>;
+
 /// Groups alive, each with its objects; and the objects that outlived theirs.
 struct World<S: Store> {
     store: S,
-    groups: Vec<(usize, Vec<(S::Object, usize)>)>,
+    groups: Vec<(usize, Objects<S>)>,
     /// Vectors of groups that went, for those that come: the program's own memory stays as it is.
-    spare: Vec<Vec<(S::Object, usize)>>,
-    survivors: Vec<(S::Object, usize)>,
+    spare: Vec<Objects<S>>,
+    survivors: Objects<S>,
     made: usize,
 }
 

@@ -25,6 +25,7 @@ fn escape(text: &str) -> String {
 fn colour(policy: &str) -> &'static str {
     match policy {
         "3 levels" | "a cache a size" | "size classes" => "#0b6e4f",
+        "1 level" => "#333333",
         "raw" => "#9aa5b1",
         "counter" => "#7b9acc",
         "header, 3 levels" => "#d1495b",

@@ -7,8 +7,10 @@
 //! | `talloc` | talloc's functions, which have another shape |
 //! | `hand` | what people add by hand to an allocator: a counter, a header, limits, a batch |
 //! | `heaps` | a heap, an arena or a context for each group |
+//! | `floor` | the least that a counted allocation can do, to measure the machine by |
 //! | `ours` | tenalloc, inlined and called by address |
 
+pub(crate) mod floor;
 pub(crate) mod hand;
 pub(crate) mod heaps;
 pub(crate) mod library;

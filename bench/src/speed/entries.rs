@@ -2,6 +2,7 @@
 
 use super::shapes::{Shape, run};
 use super::threads::{Time, relay, together};
+use crate::peers::floor::Floor;
 use crate::peers::hand::{Counted, Owned, Raw};
 use crate::peers::heaps::{Heaped, make};
 use crate::peers::library::Allocator;
@@ -39,7 +40,7 @@ impl<P: Peer> Run for P {
 pub(crate) struct Entry {
     /// The allocator.
     pub(crate) peer: &'static str,
-    /// What was added to it; `None` for tenalloc, which counts three levels itself.
+    /// What was added to it; `None` for tenalloc, which counts three levels itself, and the floor.
     pub(crate) policy: Option<Policy>,
     /// Whether threads may share it.
     pub(crate) threads: bool,
@@ -48,6 +49,8 @@ pub(crate) struct Entry {
 
 /// tenalloc, inlined.
 pub(crate) const OURS: &str = "tenalloc";
+/// The measure of the machine; one level, one thread.
+pub(crate) const FLOOR: &str = "floor";
 /// tenalloc, called by address.
 pub(crate) const CALLED: &str = "tenalloc, called";
 
@@ -73,6 +76,7 @@ impl<'a> Stage<'a> {
                 threads: true,
                 run: Box::new(Called::new(size, self.groups)?),
             },
+            Entry { peer: FLOOR, policy: None, threads: false, run: Box::new(Floor::new(size, self.groups)) },
         ];
         for (peer, heaps) in &self.peers {
             for policy in Policy::ALL {

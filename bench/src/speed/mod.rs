@@ -11,8 +11,8 @@ use crate::figure::Figure;
 use crate::peers::Policy;
 use crate::peers::library::Allocator;
 use crate::plan::Plan;
-pub(crate) use entries::CALLED;
-use entries::{Entry, OURS, Stage};
+
+use entries::{CALLED, Entry, FLOOR, OURS, Stage};
 use serde_json::{Value, json};
 pub(crate) use shapes::Random;
 use shapes::Shape;
@@ -57,7 +57,7 @@ impl Row {
     fn json(&self) -> Value {
         json!({
             "workload": self.workload, "bytes": self.bytes, "threads": self.threads, "peer": self.peer,
-            "policy": self.policy.map_or("3 levels", Policy::name), "levels": self.levels(), "unit": "ns, CPU time",
+            "policy": self.policy.map_or(if self.peer == FLOOR { "1 level" } else { "3 levels" }, Policy::name), "levels": self.levels(), "unit": "ns, CPU time",
             "ns": self.ns.json(), "scaling_wall": self.scaling.map(|s| s.json()),
             "scaling_cpu": self.scaling_cpu.map(|s| s.json()),
         })
@@ -65,6 +65,7 @@ impl Row {
 
     fn levels(&self) -> usize {
         match self.policy {
+            None if self.peer == FLOOR => 1,
             None | Some(Policy::Header | Policy::Batch) => 3,
             Some(Policy::Counter) => 1,
             Some(Policy::Raw) => 0,

@@ -1,6 +1,6 @@
 //! The table for people: a line a workload, with the best of the peers beside ours. All figures are in the JSON.
 
-use super::{CALLED, OURS, Row};
+use super::{CALLED, FLOOR, OURS, Row};
 use crate::peers::Policy;
 use crate::plan::Plan;
 
@@ -13,11 +13,12 @@ pub(super) fn head(plan: &Plan) {
         "÷: ours inlined over the best of the peers without accounting, with one counter, with owner and 3 levels"
     );
     println!(
-        "{:42}{:>8}{:>6}{:>8}  {:24}{:>6}  {:>7}{:>6}  {:26}{:>6}",
+        "{:42}{:>8}{:>6}{:>8}{:>7}  {:24}{:>6}  {:>7}{:>6}  {:26}{:>6}",
         "",
         "tenalloc",
         "±",
         "called",
+        "floor",
         "fastest raw",
         "÷ raw",
         "counter",
@@ -42,6 +43,10 @@ pub(super) fn line(rows: &[Row]) {
     let (Some(ours), Some(called)) = (find(OURS), find(CALLED)) else { return };
     let label = format!("{:>5} B, {}", ours.bytes, ours.workload);
     print!("{label:42}{:>8.1}{:>5.0}%{:>8.1}", ours.ns.median, ours.ns.spread(), called.ns.median);
+    match find(FLOOR) {
+        Some(floor) => print!("{:>7.1}", floor.ns.median),
+        None => print!("{:>7}", ""),
+    }
     if let Some(raw) = best(rows, |p| p == Policy::Raw) {
         let text = format!("{:5.1} ±{:.0}% {}", raw.ns.median, raw.ns.spread(), raw.peer);
         print!("  {text:24}{:>6.2}", ours.ns.median / raw.ns.median);

@@ -1,8 +1,8 @@
-//! The least that a counted allocation can do: not an allocator, a measure of the machine.
+//! A plain counted allocation: not an allocator, a measure of the machine.
 //!
 //! One thread, one size, no limit, never a slow path: a stack of free objects is popped and pushed, a 4-byte owner is
 //! written and read beside the objects, and the group's counter is changed without a locked instruction. What it takes is
-//! what the workload itself takes plus the cache lines that no counted design can do without.
+//! what the workload itself takes, and the cache lines of an owner and a counter. A measure, no proof: less can be faster.
 
 use super::Peer;
 use super::hand::Place;

@@ -7,7 +7,7 @@
 //! | `talloc` | talloc's functions, which have another shape |
 //! | `hand` | what people add by hand to an allocator: a counter, a header, limits, a batch |
 //! | `heaps` | a heap, an arena or a context for each group |
-//! | `floor` | the least that a counted allocation can do, to measure the machine by |
+//! | `floor` | a plain counted allocation, to measure the machine by |
 //! | `ours` | tenalloc, inlined and called by address |
 
 pub(crate) mod floor;

@@ -26,7 +26,8 @@ extern "C" fn create() -> usize {
     let mut arena = 0u32;
     let mut len = size_of_val(&arena);
     // SAFETY: "arenas.create" gives an unsigned.
-    let failed = unsafe { je::mallctl(c"arenas.create".as_ptr(), (&raw mut arena).cast(), &mut len, null_mut(), 0) };
+    let failed =
+        unsafe { je::mallctl(c"arenas.create".as_ptr(), (&raw mut arena).cast(), &mut len, null_mut(), 0) };
     if failed == 0 { arena as usize } else { 0 }
 }
 
@@ -61,7 +62,10 @@ extern "C" fn purge() {
 
 /// The peer's functions.
 #[unsafe(no_mangle)]
-#[allow(improper_ctypes_definitions, reason = "the harness is compiled from the same table.rs by the same compiler")]
+#[allow(
+    improper_ctypes_definitions,
+    reason = "the harness is compiled from the same table.rs by the same compiler"
+)]
 pub extern "C" fn tenalloc_peer() -> Table {
     let heaps = Heaps { create, malloc, free, delete, any_thread: true, survive: false };
     Table { version, malloc: je::malloc, free: je::free, purge, heaps: Some(heaps), threads: true }

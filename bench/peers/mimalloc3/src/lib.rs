@@ -39,7 +39,10 @@ extern "C" fn purge() {
 
 /// The peer's functions.
 #[unsafe(no_mangle)]
-#[allow(improper_ctypes_definitions, reason = "the harness is compiled from the same table.rs by the same compiler")]
+#[allow(
+    improper_ctypes_definitions,
+    reason = "the harness is compiled from the same table.rs by the same compiler"
+)]
 pub extern "C" fn tenalloc_peer() -> Table {
     // SAFETY: it returns a constant.
     let any_thread = unsafe { mi_version() } >= 30_000;

@@ -16,7 +16,10 @@ extern "C" fn purge() {}
 
 /// The peer's functions.
 #[unsafe(no_mangle)]
-#[allow(improper_ctypes_definitions, reason = "the harness is compiled from the same table.rs by the same compiler")]
+#[allow(
+    improper_ctypes_definitions,
+    reason = "the harness is compiled from the same table.rs by the same compiler"
+)]
 pub extern "C" fn tenalloc_peer() -> Table {
     Table { version, malloc: sn_malloc, free: sn_free, purge, heaps: None, threads: true }
 }

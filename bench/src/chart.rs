@@ -131,7 +131,7 @@ pub(crate) fn page(all: &Value) -> String {
     let machine = &all["machine"];
     let _ = write!(
         page,
-        "<p>Commit {}. {}, {} CPUs, Linux {}, {}. Load {} before the run, {} after it. Bars: median of {} rounds in turn; \
+        "<p>Commit {}. {}, {} CPUs, Linux {}, {}. Load {} before the run, {} after the timed part. Bars: median of {} rounds in turn; \
          the line over a bar spans all rounds. ⋯: longer than shown.</p>",
         escape(text(all, "commit")),
         escape(text(machine, "processor")),
@@ -139,7 +139,7 @@ pub(crate) fn page(all: &Value) -> String {
         escape(text(machine, "kernel")),
         escape(text(machine, "libc")),
         machine["load_before"],
-        machine["load_after"],
+        machine["load_after_speed"],
         all["rounds"],
     );
     page.push_str("<p>");

@@ -72,9 +72,10 @@ fn run(plan: &Plan, folder: &Path, out: &Path) -> Result<(), Failure> {
         peers.iter().map(|p| format!("{} {}", p.name, p.version())).collect::<Vec<_>>().join(", ")
     );
     let rows = speed::run(plan, &peers)?;
+    // Before the thousands of threads below, which would be in it.
+    machine["load_after_speed"] = json!(machine::load());
     let memory = memory::run(plan, folder, &peers);
     let removal = removal::run(plan, &peers)?;
-    machine["load_after"] = json!(machine::load());
     let all = json!({
         "schema": "tenalloc.bench",
         "version": 2,

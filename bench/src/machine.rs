@@ -18,6 +18,23 @@ pub(crate) fn cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Keeps this thread on the `i`th of the CPUs that it may run on; where that is refused it runs where it is put.
+pub(crate) fn pin(i: usize) {
+    // SAFETY: both sets are live and as large as said; all bits clear is an empty set.
+    unsafe {
+        let mut may: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of_val(&may), &mut may) != 0 {
+            return;
+        }
+        let cpus: Vec<usize> =
+            (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &may)).collect();
+        let mut only: libc::cpu_set_t = std::mem::zeroed();
+        let Some(cpu) = cpus.get(i % cpus.len().max(1)) else { return };
+        libc::CPU_SET(*cpu, &mut only);
+        libc::sched_setaffinity(0, size_of_val(&only), &only);
+    }
+}
+
 /// Resident anonymous bytes of this process, as the kernel sums them up page by page.
 pub(crate) fn resident() -> u64 {
     let text = read_to_string("/proc/self/smaps_rollup").unwrap_or_default();

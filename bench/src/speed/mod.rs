@@ -102,8 +102,8 @@ fn alone(plan: &Plan, entries: &[Entry], shape: Shape, size: usize, rows: &mut V
 fn two(plan: &Plan, entries: &[Entry], shape: Shape, size: usize, own: bool, rows: &mut Vec<Row>) {
     let name = format!("{}, {}", shape.name(), if own { "own groups" } else { "one group" });
     let all = rounds(plan, entries, |e| {
-        let one = e.run.together(shape, size, 1, own, plan.steps);
-        (one, e.run.together(shape, size, 2, own, plan.steps))
+        let one = e.run.together(shape, size, 1, own, 2 * plan.steps);
+        (one, e.run.together(shape, size, 2, own, 2 * plan.steps))
     });
     let first = rows.len();
     for (entry, times) in entries.iter().zip(all) {

@@ -1,7 +1,7 @@
 //! Two threads at once, and objects that one thread takes and another gives back.
 
 use super::shapes::{Shape, run, take};
-use crate::machine::cpu_ns;
+use crate::machine::{cpu_ns, pin};
 use crate::peers::Peer;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Barrier, Mutex};
@@ -31,6 +31,8 @@ pub(crate) fn together<P: Peer>(
         for i in 0..threads {
             let (barrier, spans) = (&barrier, &spans);
             scope.spawn(move || {
+                // Left alone, the scheduler keeps both on one CPU for longer than a measurement takes.
+                pin(i);
                 peer.settle();
                 let mut start = Instant::now();
                 let group = if own { i } else { 0 };
@@ -63,6 +65,7 @@ pub(crate) fn relay<P: Peer>(peer: &P, size: usize, steps: usize) -> (f64, f64) 
     let (empty, take_empty) = sync_channel::<Vec<P::Object>>(1);
     let (taking, giving) = std::thread::scope(|scope| {
         let producer = scope.spawn(move || {
+            pin(0);
             peer.settle();
             let mut ns = 0;
             let mut live = Vec::with_capacity(HANDED);
@@ -85,6 +88,7 @@ pub(crate) fn relay<P: Peer>(peer: &P, size: usize, steps: usize) -> (f64, f64) 
             ns
         });
         let consumer = scope.spawn(move || {
+            pin(1);
             peer.settle();
             let mut ns = 0;
             for turn in 0..=turns {

@@ -44,11 +44,13 @@ unit: ## all tests, and the library's examples
 	@set -e; for e in tenants charge_only requests; do \
 		$(CARGO) run --quiet --locked -p tenalloc --features std --example $$e >/dev/null; echo "example $$e ... ok"; done
 
-bench: ## beside malloc, and malloc with owners by hand: a table of ratios, and out/bench.json; about 30 s after the build
+bench: ## beside other allocators: tables of ratios, out/bench.json and charts in out/bench.html (BENCH=all: everything)
 	@scripts/need rust cc
-	$(CARGO) build --release --locked -p tenalloc-bench
 	@mkdir -p out
-	@$(BUILT)/release/tenalloc-bench out/bench.json
+	@echo "Getting the peers, the first time about 2 minutes"
+	@scripts/peers out/peers
+	$(CARGO) build --release --locked -p tenalloc-bench
+	@$(BUILT)/release/tenalloc-bench $(if $(filter all,$(BENCH)),--all) out/peers out
 
 soak: ## repeat property tests, thread tests and random life for SOAK_SECONDS=600, with new seeds and SOAK_CASES=4096 cases
 	@scripts/need rust cc

@@ -18,11 +18,33 @@ pub(crate) fn cpu_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Keeps this thread on the `i`th of the CPUs that it may run on; where that is refused it runs where it is put.
+pub(crate) fn pin(i: usize) {
+    // SAFETY: both sets are live and as large as said; all bits clear is an empty set.
+    unsafe {
+        let mut may: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of_val(&may), &mut may) != 0 {
+            return;
+        }
+        let cpus: Vec<usize> =
+            (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &may)).collect();
+        let mut only: libc::cpu_set_t = std::mem::zeroed();
+        let Some(cpu) = cpus.get(i % cpus.len().max(1)) else { return };
+        libc::CPU_SET(*cpu, &mut only);
+        libc::sched_setaffinity(0, size_of_val(&only), &only);
+    }
+}
+
 /// Resident anonymous bytes of this process, as the kernel sums them up page by page.
 pub(crate) fn resident() -> u64 {
     let text = read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("Anonymous:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+}
+
+/// What the machine runs just now: the kernel's load over the last minute. On an idle machine it is near 0.
+pub(crate) fn load() -> Option<f64> {
+    read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
 fn first(program: &str, args: &[&str]) -> Option<String> {
@@ -46,6 +68,7 @@ pub(crate) fn describe() -> Value {
         "processor": model,
         "cpus": std::thread::available_parallelism().map_or(0, usize::from),
         "kernel": first("uname", &["-r"]),
+        "load_before": load(),
         "libc": first("getconf", &["GNU_LIBC_VERSION"]),
     })
 }
@@ -53,5 +76,12 @@ pub(crate) fn describe() -> Value {
 /// The same for people.
 pub(crate) fn line(machine: &Value) -> String {
     let text = |key: &str| machine[key].as_str().unwrap_or("?").to_owned();
-    format!("{}, {} CPUs, Linux {}, {}", text("processor"), machine["cpus"], text("kernel"), text("libc"))
+    format!(
+        "{}, {} CPUs, Linux {}, {}, load {} from what else ran",
+        text("processor"),
+        machine["cpus"],
+        text("kernel"),
+        text("libc"),
+        machine["load_before"],
+    )
 }

@@ -1,70 +1,150 @@
-//! What a group costs when nothing happens in it, and what its removal costs while its objects live on.
+//! What it costs to remove a group, against the number of objects of it that live on.
 
+use crate::figure::Figure;
 use crate::machine::cpu_ns;
-use crate::median;
+use crate::peers::heaps::make;
+use crate::peers::library::Allocator;
+use crate::plan::Plan;
 use serde_json::{Value, json};
 use std::hint::black_box;
 use tenalloc::{CacheConfig, Config, Controller};
 
-const IDLE: u32 = 100_000;
-const ROUNDS: usize = 5;
+type Failure = Box<dyn std::error::Error>;
 
-/// Bytes and ns of one of many groups without objects.
-pub(crate) fn idle_groups() -> tenalloc::Result<Value> {
-    let mut ns = Vec::new();
-    let mut bytes = 0.0;
-    for _ in 0..ROUNDS {
-        let ctl = Controller::new(Config::new())?;
-        let root = ctl.root();
-        let names: Vec<_> = (0..IDLE).map(|i| format!("tenant-{i}")).collect();
-        let before = ctl.stat().metadata_bytes;
-        let start = cpu_ns();
-        for name in &names {
-            root.create(name)?;
-        }
-        ns.push((cpu_ns() - start) as f64 / f64::from(IDLE));
-        bytes = (ctl.stat().metadata_bytes - before) as f64 / f64::from(IDLE);
-    }
-    let ns = median(ns);
-    println!("an idle group of {IDLE}: {bytes:.0} bytes, made in {ns:.0} ns\n");
-    Ok(json!({ "groups": IDLE, "bytes": bytes, "create_ns": ns }))
-}
-
-/// More than the processor's caches hold.
+/// Written between the last allocation and a cold removal: more than the processor's second-level caches hold.
 const CACHES: usize = 256 << 20;
+const NUMBERS: [usize; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 /// ns to remove a group that owns n objects of 64 bytes: right after its last allocation, and when nothing of it is in
 /// the processor's caches. The second tells whether the work depends on n, the first also what n objects drove out.
-pub(crate) fn run() -> tenalloc::Result<Value> {
-    println!("removing a group with n live objects, ns{:>14}{:>14}", "at once", "cold caches");
-    let mut rows = Vec::new();
-    let mut flush = vec![0u64; CACHES / size_of::<u64>()];
-    for n in [10, 100, 1_000, 10_000, 100_000, 1_000_000] {
-        let ctl = Controller::new(Config::new())?;
-        let cache = ctl.cache(&CacheConfig::new("object", 64))?;
-        let mut ns = [const { Vec::new() }; 2];
-        for round in 0..2 * ROUNDS {
-            let group = ctl.root().create("tenant")?;
-            let mut objects = Vec::with_capacity(n);
-            for _ in 0..n {
-                objects.push(cache.alloc(&group)?);
-            }
-            if round % 2 == 1 {
-                flush.iter_mut().for_each(|word| *word += 1);
-                black_box(&flush);
-            }
-            let start = cpu_ns();
-            group.remove()?;
-            ns[round % 2].push((cpu_ns() - start) as f64);
-            for object in objects {
-                // SAFETY: each is live and given back once.
-                unsafe { cache.free(object)? };
-            }
+fn ours(plan: &Plan, n: usize, flush: &mut [u64]) -> Result<[Figure; 2], Failure> {
+    let ctl = Controller::new(Config::new())?;
+    let cache = ctl.cache(&CacheConfig::new("object", 64))?;
+    let mut ns = [const { Vec::new() }; 2];
+    for round in 0..2 * plan.rounds {
+        let group = ctl.root().create("tenant")?;
+        let objects: Vec<_> = (0..n).map(|_| cache.alloc(&group)).collect::<Result<_, _>>()?;
+        if round % 2 == 1 {
+            flush.iter_mut().for_each(|word| *word += 1);
+            black_box(&flush);
         }
-        let [at_once, cold] = ns.map(median);
-        println!("  n = {n:>9}{at_once:>41.0}{cold:>14.0}");
-        rows.push(json!({ "objects": n, "ns": at_once, "cold_ns": cold }));
+        let start = cpu_ns();
+        group.remove()?;
+        ns[round % 2].push((cpu_ns() - start) as f64);
+        for object in objects {
+            // SAFETY: each is live and given back once.
+            unsafe { cache.free(object)? };
+        }
+    }
+    Ok(ns.map(Figure::of))
+}
+
+/// ns to end a heap while n objects of it live on: they stay where the allocator can leave them, and are copied to the
+/// common heap where it cannot.
+fn heap(plan: &Plan, peer: &Allocator, n: usize) -> Option<Figure> {
+    let heaps = peer.table.heaps?;
+    let mut ns = Vec::new();
+    for _ in 0..plan.rounds {
+        let heap = *make(&heaps, 1).first()?;
+        // SAFETY: the heap exists; every object holds 64 bytes, is copied before it goes, and goes once.
+        unsafe {
+            let mut objects: Vec<_> = (0..n).map(|_| (heaps.malloc)(heap, 64).cast::<u64>()).collect();
+            objects.iter().for_each(|object| object.write(1));
+            let start = cpu_ns();
+            if !heaps.survive {
+                for object in &mut objects {
+                    let copy = (peer.table.malloc)(64).cast::<u64>();
+                    copy.copy_from_nonoverlapping(*object, 8);
+                    *object = copy;
+                }
+            }
+            (heaps.delete)(heap);
+            ns.push((cpu_ns() - start) as f64);
+            objects.into_iter().for_each(|object| (peer.table.free)(object.cast()));
+        }
+    }
+    Some(Figure::of(ns))
+}
+
+/// ns to write another owner into n headers: what counting by hand needs, and it must know all addresses for it.
+fn walk(plan: &Plan, peer: &Allocator, n: usize) -> Figure {
+    let mut ns = Vec::new();
+    for _ in 0..plan.rounds {
+        // SAFETY: every object holds 72 bytes and goes once.
+        unsafe {
+            let objects: Vec<_> = (0..n).map(|_| (peer.table.malloc)(72).cast::<u64>()).collect();
+            objects.iter().for_each(|object| object.write(1));
+            let start = cpu_ns();
+            objects.iter().for_each(|object| object.write(0));
+            black_box(&objects);
+            ns.push((cpu_ns() - start) as f64);
+            objects.into_iter().for_each(|object| (peer.table.free)(object.cast()));
+        }
+    }
+    Figure::of(ns)
+}
+
+/// ns between two readings of the clock, which are in all figures here.
+fn clock() -> f64 {
+    Figure::of(
+        (0..1000)
+            .map(|_| {
+                let start = cpu_ns();
+                (cpu_ns() - start) as f64
+            })
+            .collect(),
+    )
+    .median
+}
+
+fn row(peer: &str, how: &str, n: usize, ns: Figure) -> Value {
+    json!({ "peer": peer, "how": how, "objects": n, "ns": ns.json() })
+}
+
+/// A line for each way, a column for each number of objects.
+fn line(label: &str, figures: &[Figure]) {
+    print!("  {label:38}");
+    for figure in figures {
+        print!("{:>12.0}", figure.median);
     }
     println!();
-    Ok(Value::Array(rows))
+}
+
+/// All of it.
+pub(crate) fn run(plan: &Plan, peers: &[Allocator]) -> Result<Value, Failure> {
+    let clock = clock();
+    println!(
+        "removing a group with n live objects, ns ({clock:.0} ns of each are two readings of the clock)"
+    );
+    print!("{:40}", "");
+    NUMBERS.iter().for_each(|n| print!("{n:>12}"));
+    println!();
+    let mut rows = Vec::new();
+    let mut flush = vec![0u64; CACHES / size_of::<u64>()];
+    let mut figures = [const { Vec::new() }; 2];
+    for n in NUMBERS {
+        for (i, figure) in ours(plan, n, &mut flush)?.into_iter().enumerate() {
+            rows.push(row("tenalloc", ["at once", "cold caches"][i], n, figure));
+            figures[i].push(figure);
+        }
+    }
+    drop(flush);
+    line("tenalloc, at once", &figures[0]);
+    line("tenalloc, cold caches", &figures[1]);
+    for peer in peers {
+        let ended: Vec<_> = NUMBERS.iter().map_while(|n| Some((*n, heap(plan, peer, *n)?))).collect();
+        if !ended.is_empty() {
+            rows.extend(ended.iter().map(|(n, f)| row(peer.name, "heap ended", *n, *f)));
+            line(&format!("{}, its heap ended", peer.name), &ended.iter().map(|e| e.1).collect::<Vec<_>>());
+        }
+        if peer.name == "glibc" {
+            let walked = NUMBERS.map(|n| walk(plan, peer, n));
+            rows.extend(
+                NUMBERS.iter().zip(&walked).map(|(n, f)| row(peer.name, "headers rewritten", *n, *f)),
+            );
+            line("glibc, every header rewritten", &walked);
+        }
+    }
+    println!();
+    Ok(json!({ "clock_ns": clock, "rows": rows }))
 }

@@ -1,5 +1,6 @@
 //! The command from outside: a process, its streams, its files, its exit code.
 
+mod fidelity;
 mod formats;
 mod inputs;
 mod interrupt;

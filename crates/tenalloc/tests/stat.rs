@@ -56,3 +56,25 @@ fn freezing_is_told_below() {
     assert!(!below.is_frozen());
     assert_eq!(top.events().to_string(), "low 0\nhigh 0\nmax 0\noom 0\noom_victim 0\n");
 }
+
+/// A walk over children goes on where a child stood that was removed under it, also when its record is used again.
+#[test]
+fn a_walk_over_children_survives_their_removal() {
+    let (_, ctl) = machine(1, 1);
+    let names: Vec<String> = (0..20).map(|i| format!("g{i}")).collect();
+    for name in &names {
+        ctl.root().create(name).unwrap();
+    }
+    let mut seen = Vec::new();
+    for child in ctl.root().children() {
+        seen.push(child.name().to_string());
+        if child.name().ends_with(['2', '3', '7']) {
+            child.remove().unwrap();
+            drop(child);
+            ctl.root().create("new").unwrap().remove().unwrap();
+        }
+    }
+    let expected: Vec<String> = names.into_iter().rev().collect();
+    assert_eq!(seen, expected);
+    assert_eq!(ctl.root().children().count(), 20 - 6);
+}

@@ -103,7 +103,7 @@ impl Group {
         Some(Self::from_held(&self.ctl, NonNull::from(parent)))
     }
 
-    /// Its children, newest first. Groups made or removed meanwhile may end the walk early.
+    /// Its children, newest first. Those made meanwhile may be missed; removals do not disturb it.
     pub fn children(&self) -> impl Iterator<Item = Group> + '_ {
         let mut last: Option<Group> = None;
         core::iter::from_fn(move || {

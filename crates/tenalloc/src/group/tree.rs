@@ -41,6 +41,8 @@ pub(crate) struct Node {
     pub(crate) knobs: AtomicPtr<Knobs>,
     /// No growth here and below.
     pub(crate) frozen: AtomicBool,
+    /// How many groups were made before it: siblings stand in falling order.
+    made: u32,
 }
 
 /// Guarded by the tree's lock. Ids; `NIL` ends a list.
@@ -128,6 +130,8 @@ pub(crate) struct State {
     high: u32,
     /// Nodes in use, the removed but still held ones too.
     nodes: u32,
+    /// Groups ever made.
+    made: u32,
 }
 
 // SAFETY: `buckets` belongs to this state alone.
@@ -140,7 +144,7 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        let state = State { buckets: null_mut(), mask: 0, groups: 0, free: NIL, high: 0, nodes: 0 };
+        let state = State { buckets: null_mut(), mask: 0, groups: 0, free: NIL, high: 0, nodes: 0, made: 0 };
         Self { table: Table::new(), state: Lock::new(Rank::Tree, state) }
     }
 
@@ -219,6 +223,7 @@ impl Tree {
                 chain: UnsafeCell::new(null_mut()),
                 knobs: AtomicPtr::new(null_mut()),
                 frozen: AtomicBool::new(false),
+                made: s.made,
             });
         }
         if let Some(p) = parent {
@@ -234,6 +239,7 @@ impl Tree {
             s.groups += 1;
         }
         s.nodes += 1;
+        s.made = s.made.wrapping_add(1);
         Ok(record)
     }
 
@@ -319,12 +325,19 @@ impl Tree {
     }
 
     /// The first child, or the next one after `after`, held for the caller. Siblings come newest first; those
-    /// made during the walk may be missed. `None` too when `after` was removed meanwhile.
+    /// made during the walk may be missed. Where `after` was removed meanwhile its place is looked for: O(siblings).
     pub(crate) fn next_child(&self, parent: &Node, after: Option<&Node>) -> Option<NonNull<Node>> {
         let s = self.state.lock();
         let id = match after {
             None => self.links(parent.id, &s).first_child,
-            Some(node) if node.is_removed() => NIL,
+            Some(node) if node.is_removed() => {
+                let mut id = self.links(parent.id, &s).first_child;
+                // By the distance: after four billion groups the numbers begin again.
+                while id != NIL && self.node(id).made.wrapping_sub(node.made) as i32 >= 0 {
+                    id = self.links(id, &s).next;
+                }
+                id
+            }
             Some(node) => self.links(node.id, &s).next,
         };
         (id != NIL).then(|| {

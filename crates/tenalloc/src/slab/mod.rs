@@ -15,18 +15,18 @@
 //! * `realloc`: the same object, smaller or larger.
 //! * `nolock`: for signal handlers.
 //! * `debug`: red zones and poison.
-//! * `path`: the way of an object, from request to owner entry and back; `fast`: that of most.
+//! * `path`: the way of an object, from request to owner entry and back. `ready`: the way of most.
 
 pub(crate) mod cache;
 pub(crate) mod classes;
 mod config;
 mod debug;
-mod fast;
 mod geometry;
 mod handle;
 mod nolock;
 pub(crate) mod owners;
 pub(crate) mod path;
+pub(crate) mod ready;
 mod realloc;
 mod sheaf;
 #[expect(clippy::module_inception, reason = "the room is named after its main thing")]

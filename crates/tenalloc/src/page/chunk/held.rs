@@ -51,8 +51,8 @@ impl Chunks {
                 any = true;
                 h.offline = on;
                 for index in 0..h.descs {
-                    // SAFETY: descriptors below `descs` were initialised; the flag is atomic.
-                    unsafe { (*Header::desc(at, index)).offline.store(on, Release) };
+                    // SAFETY: descriptors below `descs` were initialised; the flags are atomic.
+                    unsafe { (*Header::desc(at, index)).set_offline(on) };
                 }
                 let next = h.all_next;
                 if !h.huge {
@@ -87,8 +87,8 @@ impl Chunks {
             // SAFETY: listed chunks are mapped; the lock is held.
             let h = unsafe { &*at };
             for index in (0..h.descs).filter(|_| range.has(at)) {
-                // SAFETY: descriptors below `descs` were initialised; the flag is atomic.
-                unsafe { (*Header::desc(at, index)).offline.store(offline, Release) };
+                // SAFETY: descriptors below `descs` were initialised; the flags are atomic.
+                unsafe { (*Header::desc(at, index)).set_offline(offline) };
             }
             at = h.all_next;
         }

@@ -118,6 +118,8 @@ impl Record {
         let slab = inner.chunks.alloc(self.pages.into(), PAGE, node, Kind::Slab)?.as_ptr();
         // SAFETY: just made and ours; who walks over the chunk may be looking (`owns`).
         unsafe { cache_of(slab) }.store(core::ptr::from_ref(self).cast_mut(), Release);
+        // SAFETY: as above.
+        unsafe { (*slab).allow_ready(self) };
         inner.slab_bytes.fetch_add(self.slab_bytes(), Relaxed);
         n.slabs += 1;
         self.relist(n, slab);

@@ -175,10 +175,11 @@ impl Controller {
     }
 
     /// Gives back what is free: sheaves to slabs, empty slabs to chunks, free pages to the system, stocks to the
-    /// tree. Returns bytes given to the system.
+    /// tree. Movable objects are moved together first ([`compact`](Self::compact)). Returns bytes given to the system.
     pub fn trim(&self) -> u64 {
         let inner = self.inner();
         inner.free_deferred();
+        self.compact(u64::MAX);
         inner.for_each_cache(|record| {
             // SAFETY: listed records are in place.
             let record = unsafe { record.as_ref() };

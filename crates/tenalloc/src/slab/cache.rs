@@ -2,6 +2,7 @@
 
 mod partial;
 
+pub(super) use self::partial::Chain;
 use self::partial::Node;
 use super::config::{CacheConfig, CacheStat, NodePolicy};
 use super::debug::Layout;

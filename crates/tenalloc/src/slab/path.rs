@@ -223,46 +223,6 @@ impl Inner {
         }
     }
 
-    /// Moves the live objects of a pinned slab of `record` elsewhere, as far as its `migrate` agrees. The owner of each
-    /// goes along; what it is charged stays. Returns how many were moved.
-    pub(crate) fn migrate_slab(&self, record: &Record, slab: NonNull<Slab>) -> u64 {
-        let Some(migrate) = record.migrate() else { return 0 };
-        // SAFETY: pinned by the caller, so in place.
-        let s = unsafe { slab.as_ref() };
-        let mut moved = 0;
-        for index in 0..record.objects {
-            let Some(owner) = s.owners.get(index.into()) else { continue };
-            let to = self.take_object(&self.lock_cpu(), record, None);
-            let Ok(to) = to else { break };
-            let (Some(from), Some(to_slab)) =
-                (NonNull::new(s.object(index, record)), self.chunks.find(to.as_ptr() as usize))
-            else {
-                break;
-            };
-            // SAFETY: the new object is out, so its slab is in place.
-            let t = unsafe { to_slab.as_ref() };
-            let to_index = record.index_of(to.as_ptr() as usize - t.base() as usize);
-            // The owner first: the program may free the new object as soon as it knows of it.
-            let known = t.owners.set(to_index, owner, true, &self.vectors(t));
-            // SAFETY: `from` was live a moment ago and its memory stays readable; `to` is nobody's yet.
-            if known && unsafe { migrate.migrate(from, to) } {
-                if record.is_debug() {
-                    record.retire(from.as_ptr());
-                }
-                if s.owners.take(index.into()).is_some() {
-                    record.put_back(self, slab, from.as_ptr());
-                }
-                moved += 1;
-            } else {
-                if known {
-                    t.owners.take(to_index);
-                }
-                record.put_back(self, to_slab, to.as_ptr());
-            }
-        }
-        moved
-    }
-
     /// Returns a sheaf's objects to their slabs until `keep` are left. All are of the CPU's node.
     fn flush(&self, record: &Record, node: u8, sheaf: Sheaf, keep: usize) {
         let rest = core::iter::from_fn(|| if sheaf.len() > keep { sheaf.pop() } else { None });

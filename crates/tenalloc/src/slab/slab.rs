@@ -47,10 +47,12 @@ pub(crate) struct Slab {
     pub(crate) kind: Kind,
     /// Which list it is in; see `cache`.
     pub(crate) list: u8,
-    /// Its chunk is being emptied: no object of it is handed out.
+    /// It, or its chunk, is being emptied: no object of it is handed out, and none that comes back is kept in a sheaf.
     pub(crate) offline: AtomicBool,
     /// Free objects of it are not on the list: it was overwritten, or they were. Made good when it is empty.
     pub(crate) broken: bool,
+    /// It is being emptied, whatever becomes of its chunk. Guarded by the lock of the chunks.
+    pub(crate) withdrawn: bool,
     /// Under which id its objects are made ready. See `ready`.
     pub(crate) ready: AtomicU32,
 }
@@ -75,6 +77,7 @@ impl Slab {
             list: u8::MAX,
             offline: AtomicBool::new(false),
             broken: false,
+            withdrawn: false,
             ready: AtomicU32::new(NONE),
         }
     }

@@ -17,6 +17,16 @@ use tenalloc_trace::{Options, Program};
 #[command(after_help = "\
 Exit codes: 0 all is well, 1 a --fail-if condition holds or a check failed, 2 usage or bad input, 130 interrupted.
 
+Designs:
+  linux-5.8    a set of caches for each group; a list for each group, mount and node, made in advance
+  linux-5.9    slabs shared by all groups, 8 bytes an object for its owner
+  +transposed  the same slabs; patch 1 of the list_lru series of 2022: lists by group first
+  +lazy        the same slabs; its patches 2 to 10: lists made on first use
+  linux-5.18   the same slabs; the whole series: a sparse index of lists
+  linux-6.18   Linux 6.18 to 7.0, what the one began and the other finished: sheaves for every cache, owners in the
+               slack of slabs; a lock in each list (6.13), shrinker state in units (6.7)
+  tenalloc     this library
+
 Examples:
   tenalloc replay data/small                          the table
   tenalloc replay data/small --html report.html       and a page with charts

@@ -29,6 +29,10 @@ fn help_tells_the_commands_and_every_option() {
     ] {
         assert!(help.contains(word), "{word} in {help}");
     }
+    for design in tenalloc_replay::run::DESIGNS {
+        assert!(help.contains(&format!("\n  {design} ")), "{design} in {help}");
+    }
+    assert!(help.contains("Linux 6.18 to 7.0"), "{help}");
     let record = run(tenalloc().args(["record", "--help"])).with(0).out;
     assert!(record.contains("--seconds") && record.contains("Ctrl-C"), "{record}");
     // Without a word it helps, too, but nothing was done.

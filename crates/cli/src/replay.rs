@@ -32,7 +32,7 @@ Examples:
   tenalloc replay data/small --html report.html       and a page with charts
   tenalloc replay perf.data --format json -o out.json
   perf script -F comm,tid,cpu,time,event,trace | tenalloc replay -
-  tenalloc replay data/small --fail-if 'waste>20%' --fail-if 'truth>1'")]
+  tenalloc replay data/small --fail-if 'waste>20%' --fail-if 'truth>0'")]
 pub(crate) struct Args {
     /// A folder made by `tenalloc record`, a perf.data, a file with the text of `perf script`, or - for such text on
     /// standard input

@@ -76,7 +76,17 @@ impl Build {
         self
     }
 
+    /// A group that stood before the recording.
+    pub(super) fn older(&mut self, parent: GroupId, path: &str) -> GroupId {
+        let id = self.made(parent, path);
+        self.program.groups[id.0 as usize].created = None;
+        id
+    }
+
     pub(super) fn step(&mut self, kind: OpKind, slot: u32, group: GroupId, cache: u16) -> &mut Self {
+        if let (OpKind::Create, Some(made)) = (kind, self.program.groups.get_mut(group.0 as usize)) {
+            made.created = Some(self.time);
+        }
         let cache = CacheId(cache);
         self.program.ops.push(Op {
             time: self.time,

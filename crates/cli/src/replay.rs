@@ -18,13 +18,13 @@ use tenalloc_trace::{Options, Program};
 Exit codes: 0 all is well, 1 a --fail-if condition holds or a check failed, 2 usage or bad input, 130 interrupted.
 
 Designs:
-  linux-5.8    a set of caches for each group; a list for each group, mount and node, made in advance
+  linux-5.8    caches for each group; lists for each group, mount and node
   linux-5.9    slabs shared by all groups, 8 bytes an object for its owner
-  +transposed  the same slabs; patch 1 of the list_lru series of 2022: lists by group first
+  +transposed  the same slabs; list_lru series of 2022, patch 1: lists by group
   +lazy        the same slabs; its patches 2 to 10: lists made on first use
   linux-5.18   the same slabs; the whole series: a sparse index of lists
-  linux-6.18   Linux 6.18 to 7.0, what the one began and the other finished: sheaves for every cache, owners in the
-               slack of slabs; a lock in each list (6.13), shrinker state in units (6.7)
+  linux-6.18   Linux 6.18 to 7.0: sheaves for every cache, owners in slack of
+               slabs; a lock in each list, shrinker state in units
   tenalloc     this library
 
 Examples:

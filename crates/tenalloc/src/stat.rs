@@ -93,7 +93,7 @@ impl Controller {
         let slots = |area: &Area| area.stock.slots().map(|s| u64::from(s.bytes)).sum::<u64>();
         let all = inner.areas.lock_all();
         stat.stock_bytes = all.iter().map(slots).sum();
-        stat.stock_bytes += all.shelves().map(|shelf| inner.ready_bytes(shelf, None)).sum::<u64>();
+        stat.stock_bytes += inner.ready_bytes(&all, inner.root_node());
         stat.metadata_bytes += all.shelves().map(|shelf| shelf.resident() as u64).sum::<u64>();
         drop(all);
         stat.stock_bound_bytes = u64::from(self.topology().cpus()) * Self::SLACK_PER_CPU;

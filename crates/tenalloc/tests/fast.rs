@@ -76,6 +76,15 @@ fn let_signals_come() {
     }
 }
 
+/// Ends the work when it goes, also where a check failed: the threads are waited for.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 fn storm(hardened: bool, threads: u64, moves: bool) {
     let ctl = Controller::new(Config::new().hardened(hardened)).unwrap();
     let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
@@ -96,6 +105,7 @@ fn storm(hardened: bool, threads: u64, moves: bool) {
                 })
             })
             .collect();
+        let ended = End(&end);
         let start = Instant::now();
         let mut round = 0;
         while start.elapsed() < Duration::from_millis(700) {
@@ -117,7 +127,7 @@ fn storm(hardened: bool, threads: u64, moves: bool) {
             }
             round += 1;
         }
-        end.store(true, Relaxed);
+        drop(ended);
         for worker in workers {
             worker.join().unwrap();
         }

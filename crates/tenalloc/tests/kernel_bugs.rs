@@ -274,22 +274,24 @@ fn t39_removal_collects_stocks() {
     assert_eq!((p.current(), ctl.stat().stock_bytes), (0, 0));
 }
 
-/// As many groups as a stock has slots may take turns on a CPU without touching the tree; one more may not.
+/// As many groups as a stock has slots may take turns on a CPU without touching the tree; one more may not, unless they
+/// have objects ready.
 #[test]
 fn t40_groups_in_turn_do_not_drain() {
-    for n in [2, 3, 4, 5, 6, 8, 9] {
-        let (_, ctl) = lean(1, 1);
+    let stock_only = [2, 3, 4, 5, 6, 8, 9].map(|n| (n, false));
+    for (n, ready) in stock_only.into_iter().chain([(9, true), (300, true)]) {
+        let (_, ctl) = if ready { lean(1, 1) } else { machine(1, 1) };
         let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
         let groups: Vec<_> = (0..n).map(|i| ctl.root().create(&format!("g{i}")).unwrap()).collect();
         let turn = |i: usize| free(&ctl, cache.alloc(&groups[i % n]).unwrap());
-        (0..n).for_each(turn);
+        (0..if ready { 8 * n } else { n }).for_each(turn);
         let mut moved = 0;
         for i in 0..10_000 {
             let before: Vec<_> = groups.iter().map(Group::current).collect();
             turn(i);
             moved += u64::from(groups.iter().map(Group::current).ne(before));
         }
-        if n <= 8 {
+        if n <= 8 || ready {
             assert_eq!(moved, 0, "{n} groups in turn went to the tree");
         } else {
             assert!(moved > 0, "{n} groups cannot all have a slot: the test does not see drains");

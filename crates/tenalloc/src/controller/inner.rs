@@ -15,6 +15,7 @@ use crate::percpu::{Areas, Held};
 use crate::reclaim::registry::Registry;
 use crate::reclaim::walk::Reclaimers;
 use crate::slab::classes::Classes;
+use crate::slab::ready::depot::Depots;
 use crate::sync::Lock;
 use core::mem::size_of;
 use core::ptr::NonNull;
@@ -55,6 +56,7 @@ pub(crate) struct Inner {
     pub(crate) areas: Areas<Area>,
     pub(super) caches: Lock<CacheList>,
     pub(crate) classes: Classes,
+    pub(crate) depots: Depots,
     pub(crate) indexes: Lock<Indexes>,
     pub(crate) reclaimers: Reclaimers,
     pub(crate) shrinkers: Registry,

@@ -25,7 +25,8 @@ use crate::percpu::Areas;
 use crate::reclaim::registry::Registry;
 use crate::reclaim::walk::Reclaimers;
 use crate::slab::classes::Classes;
-use crate::slab::{Cache, CacheConfig, ready};
+use crate::slab::ready::{self, depot::Depots};
+use crate::slab::{Cache, CacheConfig};
 use crate::sync::{Lock, Rank};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -90,6 +91,7 @@ impl Controller {
                 areas: Areas::new(areas, &topology, Area::default),
                 caches: Lock::new(Rank::Caches, CacheList { first: null_mut(), made: 0 }),
                 classes: Classes::new(),
+                depots: Depots::none(),
                 indexes: Lock::new(Rank::Indexes, Indexes),
                 reclaimers: Reclaimers::new(),
                 shrinkers: Registry::new(),
@@ -106,6 +108,9 @@ impl Controller {
             });
         }
         let this = Self(inner);
+        let depots = Depots::new(topology.nodes(), &this.inner().meta)?;
+        // SAFETY: nobody else has the controller yet.
+        unsafe { (*inner.as_ptr()).depots = depots };
         let root = this.inner().tree.create(this.inner(), None, "")?;
         this.inner().root.store(root.as_ptr(), Release);
         Ok(this)
@@ -231,6 +236,7 @@ impl Drop for Controller {
                 area.stock.take_table().into_iter().for_each(|table| inner.meta.free(table, stock::TABLE));
                 shelf.forget(&inner.meta);
             }
+            inner.forget_depots();
             inner.tree.drop_table(&inner.meta);
             inner.owners.drop_table(&inner.meta);
             inner.chunks.release();

@@ -266,11 +266,12 @@ impl Inner {
 
     /// Takes `owner`, just forwarded, out of every CPU's stock.
     pub(crate) fn drain_owner(&self, owner: u32) {
-        for (.., area, shelf) in self.areas.lock_all().rows() {
+        let mut all = self.areas.lock_all();
+        self.uncharge_ready(&mut all, |id| id == owner, |id, bytes| self.return_to_tree(id, bytes));
+        for (.., area, _) in all.rows() {
             if let Some(slot) = area.stock.drain_owner(owner) {
                 self.return_to_tree(slot.owner, slot.bytes.into());
             }
-            self.uncharge_ready(shelf, |id| id == owner, |id, bytes| self.return_to_tree(id, bytes));
         }
     }
 
@@ -288,11 +289,13 @@ impl Inner {
     fn drain(&self, node: &Node, waited: bool) {
         // SAFETY: as in `return_to_tree`; every CPU's lock is held.
         let within = |owner| unsafe { &*self.owners.get(owner).node.load(Acquire) }.is_within(node);
-        for (.., area, shelf) in self.areas.lock_all().rows() {
+        let mut all = self.areas.lock_all();
+        self.uncharge_ready(&mut all, within, |owner, bytes| self.return_to_tree(owner, bytes));
+        for (.., area, _) in all.rows() {
             area.waited |= waited;
             area.stock.drain(within, |slot| self.return_to_tree(slot.owner, slot.bytes.into()));
-            self.uncharge_ready(shelf, within, |owner, bytes| self.return_to_tree(owner, bytes));
         }
+        drop(all);
         self.settle();
     }
 
@@ -308,7 +311,7 @@ impl Inner {
                 ahead += u64::from(slot.bytes);
             }
         }
-        ahead += all.shelves().map(|shelf| self.ready_bytes(shelf, Some(node))).sum::<u64>();
+        ahead += self.ready_bytes(&all, node);
         node.counter.current() - ahead
     }
 }
@@ -320,7 +323,7 @@ enum Refused<'a> {
 }
 
 /// The first group from `node` upwards that is above its `high`.
-pub(super) fn over_high(node: &Node) -> Option<&Node> {
+pub(crate) fn over_high(node: &Node) -> Option<&Node> {
     let mut at = Some(node);
     while let Some(n) = at {
         if n.knobs().is_some_and(|k| n.counter.current() > k.high.load(Relaxed)) {

@@ -183,6 +183,7 @@ impl Group {
             // Bytes near CPUs would let charges pass unseen.
             inner.drain_within(self.node());
             inner.reclaim(self, self.current().saturating_sub(bytes));
+            inner.drain_within(self.node());
         }
         inner.look_below(self.node());
         inner.settle();

@@ -10,7 +10,8 @@
 //! waits. A thread that wants an area of another CPU, or of all, sets a flag that every sequence looks at, interrupts the
 //! CPUs once (membarrier), so that no sequence is left that has not seen it, and waits until the area is free. An idle
 //! CPU is not waited for. The gate lets threads through in the order in which they came: somebody who reads sums in a
-//! loop has the areas stopped most of the time, and would starve all others else.
+//! loop has the areas stopped most of the time, and would starve all others else. A thread that finds its area stopped or
+//! taken queues there too, and behind the gate takes it in a sequence again.
 //!
 //! Behind each area lies a [`Shelf`]: stacks of pointers that are popped and pushed in a sequence of their own, which only
 //! looks that nobody has the area.
@@ -19,15 +20,17 @@
 //! gate alone is the lock: a futex.
 //!
 //! * `seq`: the sequences themselves, and the barrier.
-//! * `shelf`: the stacks.
+//! * `shelf`: where a CPU has its stacks; `stack`: one of them.
 
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod seq;
 mod shelf;
+mod stack;
 
 use self::seq::Sequences;
-pub(crate) use self::shelf::{SETS, Shelf, Stack, rounded};
+pub(crate) use self::shelf::{SETS, Shelf};
+pub(crate) use self::stack::{Bundle, Piles, Stack, rounded};
 use crate::page::Topology;
 use crate::sync::{Rank, Ticket};
 use core::cell::{Cell, UnsafeCell};
@@ -85,6 +88,7 @@ const fn shelf_of<A>() -> usize {
     size_of::<A>()
 }
 
+#[allow(dead_code, reason = "for sequences")]
 const fn node_of() -> usize {
     // All areas begin alike, whatever they guard.
     offset_of!(Area<()>, node)
@@ -193,12 +197,42 @@ impl<T> Areas<T> {
     /// Takes the area of the CPU that the caller is on; `cpu` says which it is where no sequence can.
     #[inline]
     pub(crate) fn lock_here(&self, cpu: impl FnOnce() -> u16) -> Held<'_, T> {
-        if self.sequences.is_some()
-            && let Some(held) = self.try_lock_here(|| 0)
-        {
-            return held;
+        if self.sequences.is_none() {
+            return self.lock(cpu());
         }
-        self.lock(cpu())
+        self.try_lock_here(|| 0).unwrap_or_else(|| self.queue_here(cpu()))
+    }
+
+    /// Takes the area of the CPU that the caller is on, which somebody has or stops, in turn with others who want it. He
+    /// stops nobody for that unless he has to: if each who was stopped stopped the next, one who reads sums now and then
+    /// would have all threads go that way for ever.
+    #[cold]
+    fn queue_here(&self, cpu: u16) -> Held<'_, T> {
+        let area = self.area(cpu);
+        area.gate.lock();
+        // Behind the gate nobody stops it.
+        match self.take_here(|| cpu) {
+            Some(here) if core::ptr::eq(here, area) => {
+                crate::sync::acquired(Rank::Cpu, core::ptr::from_ref(area) as usize);
+                area.gated.set(true);
+                Held(area)
+            }
+            // He was moved meanwhile.
+            Some(elsewhere) => {
+                area.gate.unlock();
+                crate::sync::acquired(Rank::Cpu, core::ptr::from_ref(elsewhere) as usize);
+                Held(elsewhere)
+            }
+            // Whoever has it does not run, or another CPU's is stopped.
+            None => {
+                crate::sync::acquired(Rank::Cpu, core::ptr::from_ref(area) as usize);
+                area.state.stopped.store(1, SeqCst);
+                self.interrupt();
+                self.wait(cpu);
+                area.gated.set(true);
+                Held(area)
+            }
+        }
     }
 
     /// Takes the area of the CPU that the caller is on, if that can be done without waiting; `cpu` as above. (The caller
@@ -332,6 +366,7 @@ impl<T> Held<'_, T> {
     #[cold]
     fn through_the_gate(&self) {
         self.0.gated.set(false);
+        self.0.state.taken.store(0, Release); // if it was taken in a sequence all the same
         Areas::go_on(self.0);
     }
 

@@ -7,7 +7,7 @@
 
 use crate::sync::atomic::{AtomicU32, Ordering::*};
 use loom::cell::UnsafeCell;
-use loom::sync::{Arc, Condvar, Mutex};
+use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
 use loom::thread;
 
 /// What is done wrong, for the models that must find it.
@@ -78,9 +78,32 @@ impl Bed {
         !closed
     }
 
+    /// `Areas::queue_here`, and `Held` dropped.
+    fn queue(&self) {
+        let gate = self.gate.lock().unwrap();
+        let took = {
+            let _uninterrupted = self.cpu.lock().unwrap();
+            let free = self.stopped.load(Acquire) == 0 && self.taken.load(Acquire) == 0;
+            if free {
+                self.taken.store(1, Relaxed);
+            }
+            free
+        };
+        if !took {
+            return self.stop(gate);
+        }
+        self.touch();
+        self.taken.store(0, Release);
+        self.stopped.store(0, Release);
+        drop(gate);
+    }
+
     /// `Areas::lock`, and `Held` dropped: through the gate.
     fn slow(&self) {
-        let gate = self.gate.lock().unwrap();
+        self.stop(self.gate.lock().unwrap());
+    }
+
+    fn stop(&self, gate: MutexGuard<'_, ()>) {
         self.stopped.store(1, SeqCst);
         if self.wrong != Wrong::NoInterruption {
             drop(self.cpu.lock().unwrap());
@@ -93,6 +116,7 @@ impl Bed {
             }
         }
         self.touch();
+        self.taken.store(0, Release);
         self.stopped.store(0, Release);
         drop(gate);
     }
@@ -104,7 +128,7 @@ fn against(wrong: Wrong) {
         let other = bed.clone();
         let t = thread::spawn(move || {
             if !other.fast() {
-                other.slow();
+                other.queue();
             }
         });
         bed.slow();
@@ -120,6 +144,27 @@ fn against(wrong: Wrong) {
 #[test]
 fn a_sequence_against_a_stop() {
     against(Wrong::Nothing);
+}
+
+/// One thread of a CPU queues while another takes the area at once, and a third stops it.
+#[test]
+fn a_queue_against_a_sequence_and_a_stop() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let bed = Bed::new(Wrong::Nothing);
+        let (one, two) = (bed.clone(), bed.clone());
+        let threads = [
+            thread::spawn(move || one.queue()),
+            thread::spawn(move || {
+                two.fast();
+            }),
+        ];
+        bed.slow();
+        for t in threads {
+            t.join().unwrap();
+        }
+    });
 }
 
 /// Two threads of one CPU, of which one is preempted while it holds the area, and a third that stops it.

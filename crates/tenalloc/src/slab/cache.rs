@@ -7,7 +7,7 @@ use self::partial::Node;
 use super::config::{CacheConfig, CacheStat, NodePolicy};
 use super::debug::Layout;
 use super::geometry::{Geometry, MIN_SLOT};
-use super::ready::{self, on_shelf};
+use super::ready;
 use super::sheaf::Sheaf;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
@@ -268,7 +268,7 @@ impl Record {
             // SAFETY: the area is locked.
             cached += unsafe { self.sheaf(cpu) }.map_or(0, |s| s.len() as u64);
         }
-        cached += all.shelves().map(|shelf| on_shelf(shelf, self)).sum::<u64>();
+        cached += inner.ready_objects(&all, self);
         cached += self.in_barns(inner);
         let (slabs, out) = self.sums(inner);
         CacheStat {

@@ -75,6 +75,11 @@ impl Inner {
         sleep: bool,
     ) -> Result<NonNull<u8>> {
         self.free_deferred();
+        if node.is_none()
+            && let Some(object) = self.alloc_from_depot(record, owner)
+        {
+            return Ok(object);
+        }
         let (mut cpu, owner) = self.pay(owner, record.charge)?;
         let object = if record.is_destroyed() {
             Err(Error::CacheDestroyed)
@@ -236,11 +241,11 @@ impl Inner {
 
     fn flush_all(&self, record: &Record, each: impl Fn(u16)) {
         let mut all = self.areas.lock_all();
-        for (cpu, node, _, shelf) in all.rows() {
-            let back = |owner, bytes| self.return_to_tree(owner, bytes);
-            self.take_ready(shelf, record, back, |object| {
-                record.put_all_back(self, node, core::iter::once(object));
-            });
+        let back = |owner, bytes| self.return_to_tree(owner, bytes);
+        self.take_ready(&mut all, record, back, |node, object| {
+            record.put_all_back(self, node, core::iter::once(object));
+        });
+        for (cpu, node) in all.cpus() {
             // SAFETY: the area is locked.
             if let Some(sheaf) = unsafe { record.sheaf(cpu) } {
                 self.flush(record, node, sheaf, 0);
@@ -307,7 +312,7 @@ impl Inner {
         }
         let mut cpu = self.lock_cpu();
         if let Some(record) = record
-            && self.free_with_growth(&mut cpu, record, s, index, object)?
+            && self.free_with_room(&mut cpu, record, s, index, object)?
         {
             return Ok(());
         }

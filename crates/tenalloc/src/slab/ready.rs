@@ -8,8 +8,8 @@
 //! ```
 //!
 //! To the tree a ready object is what a stock is: bytes charged ahead, which exact figures leave out. To its slab it is an
-//! object in use, so its owner's entry stays. What is kept this way is bounded on each CPU ([`MOST`]), and a stack grows
-//! only while it overflows.
+//! object in use, so its owner's entry stays. A stack grows only while it overflows; one that may not grow any more is
+//! exchanged at the node's `depot`, as a whole, when it is full and when it is empty. Both are bounded.
 //!
 //! A stack whose owner went, or that somebody needs the charge of, is uncharged as a whole and *loose* from then on: its
 //! objects go back to their cache a few at a time, whenever somebody comes along.
@@ -17,28 +17,34 @@
 //! (Per-CPU stacks that one sequence pops or pushes: P. Turner and A. Hunter for tcmalloc. That what is on them is
 //! charged, and whose it is, is ours.)
 
+pub(crate) mod depot;
+
 use super::cache::Record;
 use super::slab::Slab;
-use crate::controller::{Inner, Locked};
+use crate::controller::{Area, Inner, Locked};
 use crate::error::{Error, Result};
+use crate::group::charge::over_high;
 use crate::group::owner::NOBODY;
 use crate::group::tree::Node;
-use crate::percpu::{SETS, Shelf, Slot, Stack, rounded};
+use crate::percpu::{All, Bundle, SETS, Shelf, Slot, Stack, rounded};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
 
 /// What the stacks of one CPU may hold, bytes of charge.
-pub(crate) const MOST: u64 = 4 << 20;
-/// Objects that a stack may hold at first, and at most.
+const ON_SHELF: u64 = 4 << 20;
+/// What is ready at most, bytes of charge for a CPU: its own, and, for there may be one CPU a node, a node's.
+pub(crate) const MOST: u64 = ON_SHELF + depot::MOST;
+/// Objects that a stack may hold at first, and at most; and what those are charged at most.
 const FIRST: u32 = rounded(1);
-const LARGEST: u32 = rounded(2000);
+const LARGEST: u32 = rounded(250);
+const LARGEST_BYTES: u64 = 256 << 10;
 /// Objects that a miss brings along at most.
 const REFILL: u32 = 31;
 /// By how many a key must lead in the vote of its set to get a free place there, or one that is taken.
 const LEAD: u16 = 2;
 const LEAD_OF_FULL: u16 = 8;
-/// Objects of loose stacks put away in passing.
-const IN_PASSING: usize = 32;
+/// Objects of loose stacks put away in passing: as many as one stack has that made way.
+const IN_PASSING: usize = 256;
 
 /// Bits of a ready id for the node, the low ones.
 const NODE_BITS: u32 = 6;
@@ -82,13 +88,6 @@ fn owner_of(key: u64) -> u32 {
 
 fn set_of(key: u64) -> usize {
     set(owner_of(key), key as u32)
-}
-
-/// # Safety
-/// The area of the stack's shelf is held.
-unsafe fn record_of<'a>(stack: &Stack) -> &'a Record {
-    // SAFETY: a cache takes its stacks off all shelves before it goes.
-    unsafe { &*stack.of.cast() }
 }
 
 impl Inner {
@@ -142,8 +141,12 @@ impl Inner {
         }
     }
 
+    /// Gives `key` a stack, if it misses often, and its owner may grow.
     #[cold]
     fn add_stack(&self, cpu: &mut Locked<'_>, record: &Record, set: usize, key: u64) {
+        if !self.may_keep(key) {
+            return;
+        }
         let lead = cpu.shelf().vote(set, key);
         let has_room = cpu.shelf().has_room(set);
         if lead < if has_room { LEAD } else { LEAD_OF_FULL } {
@@ -187,8 +190,8 @@ impl Inner {
         self.uncharge(cpu, owner, u64::from(wanted - got) * record.charge);
     }
 
-    /// Has a full stack hold more, if it may; then the object, which was its owner's, is on it. `Err`: it is there already.
-    pub(super) fn free_with_growth(
+    /// Makes an object ready that found no room, if room can be made: it is its owner's already. `Err`: it is ready.
+    pub(super) fn free_with_room(
         &self,
         cpu: &mut Locked<'_>,
         record: &Record,
@@ -197,37 +200,97 @@ impl Inner {
         object: NonNull<u8>,
     ) -> Result<bool> {
         let id = slab.ready.load(Relaxed);
-        if !may_be_ready(id) || slab.node != cpu.node() || cpu.waited {
+        if !may_be_ready(id) || slab.node != cpu.node() || cpu.waited || self.config.exact_charges {
             return Ok(false);
         }
-        let Some(owner) = slab.owners.get(index) else { return Ok(false) };
+        let Some(owner) = slab.owners.get(index).filter(|owner| *owner != NOBODY) else { return Ok(false) };
+        self.put_away_loose(cpu);
         let key = key(owner, id);
         let set = set_of(key);
-        let Some(stack) = cpu.shelf().find(set, key) else { return Ok(false) };
+        let Some(stack) = cpu.shelf().find(set, key) else {
+            if self.owners.get(owner).is_forwarded() {
+                return Ok(false);
+            }
+            self.add_stack(cpu, record, set, key);
+            return Ok(cpu.shelf().find(set, key).is_some_and(|stack| stack.push(object.as_ptr())));
+        };
         if stack.last() == Some(object.as_ptr()) {
             return Err(Error::DoubleFree { address: object.as_ptr() as usize });
         }
-        if stack.push(object.as_ptr()) {
-            return Ok(true); // somebody had the area
+        if stack.len() == stack.limit() {
+            if !self.may_keep(key) {
+                return Ok(false);
+            }
+            if !self.grow(cpu, record, key) {
+                self.exchange_full(cpu, key);
+            }
         }
-        let (was, limit) = (stack.limit(), rounded(stack.limit() * 2).min(LARGEST));
+        Ok(cpu.shelf().find(set, key).is_some_and(|stack| stack.push(object.as_ptr())))
+    }
+
+    /// Whether more may be kept ready for the owner of `key`, who is current: none of his groups is frozen or above its
+    /// `high`, where what is free has to go back.
+    fn may_keep(&self, key: u64) -> bool {
+        // SAFETY: a current owner's node is in place while the CPU's lock is held.
+        let node = unsafe { &*self.owners.get(owner_of(key)).node.load(Acquire) };
+        let frozen = core::iter::successors(Some(node), |node| node.parent()).any(Node::is_frozen);
+        !frozen && over_high(node).is_none()
+    }
+
+    /// Has a full stack hold more. False: it may not.
+    fn grow(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
+        let set = set_of(key);
+        let Some(was) = cpu.shelf().find(set, key).map(|stack| stack.limit()) else { return false };
+        let limit = rounded(was * 2);
         let more = u64::from(limit - was) * record.charge;
-        if limit == was || cpu.shelf().vote(set, key) < LEAD || !self.may_hold(cpu, key, more) {
-            return Ok(false);
+        let may = limit <= largest(record) && self.may_hold(cpu, key, more);
+        let grown = may && cpu.shelf().resize(set, key, limit, &self.meta);
+        if grown {
+            cpu.shelf().bytes += more;
         }
-        let shelf = cpu.shelf();
-        shelf.end_vote(set);
-        if !shelf.resize(set, key, limit, &self.meta) {
-            return Ok(false);
+        grown
+    }
+
+    /// Leaves a full stack at the depot for an empty one.
+    fn exchange_full(&self, cpu: &mut Locked<'_>, key: u64) {
+        let (set, node) = (set_of(key), cpu.node());
+        let Some((limit, of)) = cpu.shelf().find(set, key).map(|stack| (stack.limit(), stack.of)) else {
+            return;
+        };
+        let Some(empty) = Bundle::create(limit, of, key, &self.meta) else { return };
+        let Some(full) = cpu.shelf().replace(set, key, empty) else { return };
+        let mut out = self.depots.deposit(node, full);
+        while let Some(old) = out.take(|_| true) {
+            let stack = old.stack();
+            let (owner, bytes) = (owner_of(stack.key()), u64::from(stack.len()) * charge_of(stack));
+            cpu.shelf().loose.push(old);
+            self.uncharge(cpu, owner, bytes);
         }
-        shelf.bytes += more;
-        Ok(shelf.find(set, key).is_some_and(|stack| stack.push(object.as_ptr())))
+    }
+
+    /// An object for `owner` out of a stack that the depot had, and that is on this CPU's shelf now.
+    pub(super) fn alloc_from_depot(&self, record: &Record, owner: u32) -> Option<NonNull<u8>> {
+        if record.ready == NONE || self.depots.are_empty() {
+            return None;
+        }
+        let mut cpu = self.lock_cpu();
+        let key = key(owner, record.ready | u32::from(cpu.node()));
+        let set = set_of(key);
+        let (len, limit) = cpu.shelf().find(set, key).map(|stack| (stack.len(), stack.limit()))?;
+        if len == 0 {
+            let full = self.depots.withdraw(cpu.node(), key)?;
+            let shelf = cpu.shelf();
+            shelf.bytes += u64::from(full.stack().limit()) * record.charge;
+            shelf.bytes -= u64::from(limit) * record.charge;
+            shelf.replace(set, key, full)?.free(&self.meta);
+        }
+        cpu.shelf().find(set, key).and_then(Stack::pop).and_then(NonNull::new)
     }
 
     /// Whether the stacks of a CPU may hold `more` bytes, after others than that of `key` were given up for it.
     fn may_hold(&self, cpu: &mut Locked<'_>, key: u64, more: u64) -> bool {
         for _ in 0..4 {
-            if cpu.shelf().bytes + more <= MOST {
+            if cpu.shelf().bytes + more <= ON_SHELF {
                 return true;
             }
             match cpu.shelf().turn() {
@@ -247,7 +310,7 @@ impl Inner {
 
     /// Puts some objects of the CPU's loose stacks away.
     fn put_away_loose(&self, cpu: &mut Locked<'_>) {
-        if cpu.shelf().loose().next().is_none() {
+        if cpu.shelf().loose.is_empty() {
             return;
         }
         let mut found = [None; IN_PASSING];
@@ -266,57 +329,98 @@ impl Inner {
         }
     }
 
-    /// Uncharges every stack whose owner is in `node` or below, and leaves it loose. All areas are held.
+    /// Uncharges every stack for whose owner `wanted` holds, and leaves it loose; `back` is told whom to return what.
     pub(crate) fn uncharge_ready(
         &self,
-        shelf: &mut Shelf,
-        mut wanted: impl FnMut(u32) -> bool,
+        all: &mut All<'_, Area>,
+        wanted: impl Fn(u32) -> bool,
         mut back: impl FnMut(u32, u64),
     ) {
-        loop {
-            let next = shelf.iter().map(|(key, _)| key).find(|key| wanted(owner_of(*key)));
-            let Some(key) = next else { break };
-            if let Some(bytes) = loosen(shelf, key) {
-                back(owner_of(key), bytes);
+        self.uncharge_stacks(all, |stack| wanted(owner_of(stack.key())), &mut back);
+    }
+
+    fn uncharge_stacks(
+        &self,
+        all: &mut All<'_, Area>,
+        wanted: impl Fn(&Stack) -> bool,
+        back: &mut impl FnMut(u32, u64),
+    ) {
+        for (.., shelf) in all.rows() {
+            loop {
+                let next = shelf.iter().find(|(_, stack)| wanted(stack)).map(|(key, _)| key);
+                let Some(key) = next else { break };
+                if let Some(bytes) = loosen(shelf, key) {
+                    back(owner_of(key), bytes);
+                }
+            }
+        }
+        for node in 0..self.topology.nodes() {
+            let mut out = self.depots.take(node, &wanted);
+            let Some((.., shelf)) = all.rows().find(|row| row.1 == node) else {
+                debug_assert!(out.is_empty(), "a depot is filled by CPUs of its node");
+                continue;
+            };
+            while let Some(bundle) = out.take(|_| true) {
+                let stack = bundle.stack();
+                back(owner_of(stack.key()), u64::from(stack.len()) * charge_of(stack));
+                shelf.loose.push(bundle);
             }
         }
     }
 
-    /// Bytes charged ahead for ready objects of groups in `node` and below. All areas are held.
-    pub(crate) fn ready_bytes(&self, shelf: &Shelf, node: Option<&Node>) -> u64 {
-        // SAFETY: the node of an owner with a stack is in place while an area is held.
-        let node_of = |key| unsafe { &*self.owners.get(owner_of(key)).node.load(Acquire) };
-        let counts = |key| node.is_none_or(|node| node_of(key).is_within(node));
-        // SAFETY: the shelf's area is held.
-        let bytes = |stack: &Stack| u64::from(stack.len()) * unsafe { record_of(stack) }.charge;
-        shelf.iter().filter(|(key, _)| counts(*key)).map(|(_, stack)| bytes(stack)).sum()
+    /// Bytes charged ahead for ready objects of groups in `node` and below.
+    pub(crate) fn ready_bytes(&self, all: &All<'_, Area>, node: &Node) -> u64 {
+        let mut bytes = 0;
+        let mut add = |stack: &Stack| {
+            // SAFETY: the node of an owner with a stack is in place while an area is held.
+            let of = unsafe { &*self.owners.get(owner_of(stack.key())).node.load(Acquire) };
+            if of.is_within(node) {
+                bytes += u64::from(stack.len()) * charge_of(stack);
+            }
+        };
+        all.shelves().for_each(|shelf| shelf.iter().for_each(|(_, stack)| add(stack)));
+        self.depots.look(add);
+        bytes
     }
 
-    /// Takes all objects of `record` off a shelf; `back` is told what to uncharge. All areas are held.
+    /// Objects of `record` that are ready, or were.
+    pub(super) fn ready_objects(&self, all: &All<'_, Area>, record: &Record) -> u64 {
+        let mut objects = 0;
+        let mut add = |stack: &Stack| {
+            if is_of(stack, record) {
+                objects += u64::from(stack.len());
+            }
+        };
+        for shelf in all.shelves() {
+            shelf.iter().for_each(|(_, stack)| add(stack));
+            shelf.loose.iter().for_each(&mut add);
+        }
+        self.depots.look(add);
+        objects
+    }
+
+    /// Takes all objects of `record` that are ready, or were; `back` is told whom to return what, `each` has them with
+    /// their node.
     pub(super) fn take_ready(
         &self,
-        shelf: &mut Shelf,
+        all: &mut All<'_, Area>,
         record: &Record,
         mut back: impl FnMut(u32, u64),
-        mut each: impl FnMut(*mut u8),
+        mut each: impl FnMut(u8, *mut u8),
     ) {
+        self.uncharge_stacks(all, |stack| is_of(stack, record), &mut back);
         let of = core::ptr::from_ref(record).cast::<()>();
-        loop {
-            let next = shelf.iter().find(|(_, stack)| core::ptr::eq(stack.of, of)).map(|(key, _)| key);
-            let Some(key) = next else { break };
-            if let Some(bytes) = loosen(shelf, key) {
-                back(owner_of(key), bytes);
-            }
+        for (_, node, _, shelf) in all.rows() {
+            shelf.pick_up(
+                usize::MAX,
+                &self.meta,
+                |what| core::ptr::eq(what, of),
+                |_, object| {
+                    self.disown(record, object);
+                    each(node, object);
+                },
+            );
         }
-        shelf.pick_up(
-            usize::MAX,
-            &self.meta,
-            |what| core::ptr::eq(what, of),
-            |_, object| {
-                self.disown(record, object);
-                each(object);
-            },
-        );
     }
 
     /// An object that was ready is nobody's again.
@@ -327,21 +431,32 @@ impl Inner {
     }
 }
 
-/// Objects of `record` on a shelf.
-pub(super) fn on_shelf(shelf: &Shelf, record: &Record) -> u64 {
-    let of = core::ptr::from_ref(record).cast::<()>();
-    let stacks = shelf.iter().map(|(_, stack)| stack).chain(shelf.loose());
-    stacks.filter(|stack| core::ptr::eq(stack.of, of)).map(|stack| u64::from(stack.len())).sum()
+fn is_of(stack: &Stack, record: &Record) -> bool {
+    core::ptr::eq(stack.of, core::ptr::from_ref(record).cast())
+}
+
+/// What an object of a stack is charged.
+fn charge_of(stack: &Stack) -> u64 {
+    // SAFETY: a cache takes its stacks back before it goes, and whoever sees one holds an area, or all.
+    unsafe { &*stack.of.cast::<Record>() }.charge
+}
+
+/// Objects of `record` that a stack may hold.
+fn largest(record: &Record) -> u32 {
+    let mut limit = LARGEST;
+    while limit > FIRST && u64::from(limit) * record.charge > LARGEST_BYTES {
+        limit = rounded(limit / 4);
+    }
+    limit
 }
 
 /// Takes the stack of `key` off its place; what its objects are charged.
 fn loosen(shelf: &mut Shelf, key: u64) -> Option<u64> {
     let stack = shelf.loosen(set_of(key), key)?;
-    // SAFETY: the caller holds the shelf's area, since he has a mutable reference.
-    let record = unsafe { record_of(stack) };
+    let charge = charge_of(stack);
     let (len, limit) = (u64::from(stack.len()), u64::from(stack.limit()));
-    shelf.bytes -= limit * record.charge;
-    Some(len * record.charge)
+    shelf.bytes -= limit * charge;
+    Some(len * charge)
 }
 
 impl Slab {

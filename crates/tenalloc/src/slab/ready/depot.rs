@@ -1,0 +1,153 @@
+//! A node's full stacks of ready objects, which its CPUs exchange: what one frees another may need, or the same a moment
+//! later. So a stream of objects from one thread to another, and a wave of more objects than a stack holds, cost one
+//! exchange for a whole stack.
+//!
+//! Its stacks are charged and owned as those on a shelf are, and are found by who looks for those.
+
+use super::charge_of;
+use crate::controller::Inner;
+use crate::error::{Error, Result};
+use crate::meta::Meta;
+use crate::percpu::{Bundle, Piles, Stack};
+use crate::sync::{Lock, Rank};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+/// What a node's stacks may hold, bytes of charge.
+pub(crate) const MOST: u64 = 4 << 20;
+const PLACES: usize = 32;
+
+struct Depot {
+    /// Changed with the area of some CPU held, so that who holds all of them sees it at rest.
+    state: Lock<State>,
+    /// What they hold, bytes of charge: to be looked at without the lock.
+    bytes: AtomicU64,
+}
+
+struct State {
+    /// By key.
+    piles: [Piles; PLACES],
+    /// Where something was taken last to make room.
+    hand: usize,
+}
+
+/// One a node.
+pub(crate) struct Depots {
+    each: NonNull<Depot>,
+    nodes: u8,
+}
+
+impl Depots {
+    pub(crate) const fn none() -> Self {
+        Self { each: NonNull::dangling(), nodes: 0 }
+    }
+
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn new(nodes: u8, meta: &Meta) -> Result<Self> {
+        let bytes = usize::from(nodes) * size_of::<Depot>();
+        let each = meta.alloc(bytes).ok_or(Error::NoMemory { bytes })?.cast::<Depot>();
+        for node in 0..nodes {
+            let state = State { piles: [const { Piles::new() }; PLACES], hand: 0 };
+            let depot = Depot { state: Lock::new(Rank::Leaf, state), bytes: AtomicU64::new(0) };
+            // SAFETY: a block of ours with room for so many.
+            unsafe { each.add(node.into()).write(depot) };
+        }
+        Ok(Self { each, nodes })
+    }
+
+    fn of(&self, node: u8) -> &Depot {
+        debug_assert!(node < self.nodes);
+        // SAFETY: there is one a node.
+        unsafe { self.each.add(node.into()).as_ref() }
+    }
+
+    /// Whether nothing is to be had, as far as can be seen without a lock.
+    pub(super) fn are_empty(&self) -> bool {
+        self.all().all(|(_, depot)| depot.bytes.load(Relaxed) == 0)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u8, &Depot)> {
+        (0..self.nodes).map(|node| (node, self.of(node)))
+    }
+
+    /// Keeps a stack. Returns those that it keeps no longer for that, as they come round.
+    pub(super) fn deposit(&self, node: u8, bundle: Bundle) -> Piles {
+        let depot = self.of(node);
+        let mut out = Piles::new();
+        let mut state = depot.state.lock();
+        let mut bytes = depot.bytes.load(Relaxed) + bytes_of(bundle.stack());
+        // A stack holds less than the depot, so there are others to go.
+        while bytes > MOST {
+            state.hand = (state.hand + 1) % PLACES;
+            let hand = state.hand;
+            if let Some(old) = state.piles[hand].take(|_| true) {
+                bytes -= bytes_of(old.stack());
+                out.push(old);
+            }
+        }
+        state.piles[place_of(bundle.stack().key())].push(bundle);
+        depot.bytes.store(bytes, Relaxed);
+        out
+    }
+
+    /// A stack under `key`.
+    pub(super) fn withdraw(&self, node: u8, key: u64) -> Option<Bundle> {
+        let depot = self.of(node);
+        if depot.bytes.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut state = depot.state.lock();
+        let bundle = state.piles[place_of(key)].take(|stack| stack.key() == key)?;
+        depot.bytes.store(depot.bytes.load(Relaxed) - bytes_of(bundle.stack()), Relaxed);
+        Some(bundle)
+    }
+
+    /// Calls `each` for every stack. All areas are held.
+    pub(super) fn look(&self, mut each: impl FnMut(&Stack)) {
+        for (_, depot) in self.all().filter(|(_, depot)| depot.bytes.load(Relaxed) > 0) {
+            depot.state.lock().piles.iter().flat_map(Piles::iter).for_each(&mut each);
+        }
+    }
+
+    /// Takes out every stack of `node` for which `wanted` holds. All areas are held.
+    pub(super) fn take(&self, node: u8, wanted: impl Fn(&Stack) -> bool) -> Piles {
+        let (depot, mut out) = (self.of(node), Piles::new());
+        if depot.bytes.load(Relaxed) > 0 {
+            for piles in &mut depot.state.lock().piles {
+                while let Some(bundle) = piles.take(&wanted) {
+                    depot.bytes.fetch_sub(bytes_of(bundle.stack()), Relaxed);
+                    out.push(bundle);
+                }
+            }
+        }
+        out
+    }
+}
+
+/// What the objects of a stack are charged.
+fn bytes_of(stack: &Stack) -> u64 {
+    u64::from(stack.len()) * charge_of(stack)
+}
+
+fn place_of(key: u64) -> usize {
+    // Fibonacci hashing (D. Knuth): the upper bits of a product with 2^64 / the golden ratio.
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as usize % PLACES
+}
+
+// SAFETY: the depots are reached through their locks.
+unsafe impl Send for Depots {}
+// SAFETY: as above.
+unsafe impl Sync for Depots {}
+
+impl Inner {
+    /// Gives the memory of all stacks back, with nothing done for their objects: the controller goes.
+    pub(crate) fn forget_depots(&self) {
+        for node in 0..self.depots.nodes {
+            let mut all = self.depots.take(node, |_| true);
+            while let Some(bundle) = all.take(|_| true) {
+                bundle.free(&self.meta);
+            }
+        }
+    }
+}

@@ -72,7 +72,7 @@ pub use controller::Controller;
 pub use error::{Error, Limit, Result};
 pub use group::{BelowHigh, Events, Group, GroupStat, OWNER_BYTES, Owner, PeakReader};
 #[cfg(feature = "std")]
-pub use group::{FutureExt, InGroup, current_group};
+pub use group::{FutureExt, InGroup, current_group, swap_scope};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};
 pub use page::{PAGE, Topology};
 #[cfg(feature = "std")]

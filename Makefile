@@ -13,10 +13,10 @@ TESTFLAGS ?=
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint doc unit models bench soak fuzz miri install clean
+.PHONY: help run test lint doc unit models bench soak fuzz miri install uninstall clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 run: ## replay the recorded trace data/small: a table here, a page with charts in out/report.html (TRACE=folder: another)
 	@scripts/need rust cc
@@ -64,10 +64,14 @@ miri: ## owner words, lists, stocks and counters under miri, which sees undefine
 	@scripts/need rust nightly miri
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib -- owners:: list:: stock:: counter::
 
-install: ## the command, to PREFIX=/usr/local
+install: ## the command, the C library, their manual pages, to PREFIX=/usr/local (also LIBDIR=, DESTDIR=)
 	@scripts/need rust cc
-	$(CARGO) build --release --locked -p tenalloc-cli
-	install -D -m 755 $(BUILT)/release/tenalloc $(DESTDIR)$(PREFIX)/bin/tenalloc
+	$(CARGO) build --release --locked -p tenalloc-cli -p tenalloc-capi
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' COMMAND='$(abspath $(BUILT))/release/tenalloc' \
+		LIBRARY='$(abspath $(BUILT))/release/libtenalloc_capi.a' scripts/install
+
+uninstall: ## take away what install put there
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' scripts/install --uninstall
 
 clean: ## what was built, and out/
 	$(CARGO) clean

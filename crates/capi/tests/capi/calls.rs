@@ -10,15 +10,16 @@ fn source(name: &str) -> PathBuf {
     built().here.join("tests/c").join(name)
 }
 
-fn compiled(name: &str) -> PathBuf {
-    compile("gcc", &[], &source(&format!("{name}.c")), &format!("c-{name}"))
+/// One for each test: they run at the same time.
+fn compiled(name: &str, test: &str) -> PathBuf {
+    compile("gcc", &[], &source(&format!("{name}.c")), &format!("c-{name}-{test}"))
 }
 
 #[test]
 fn every_call_does_what_the_header_says() {
     if has("gcc") {
         for name in PROGRAMS {
-            run(&mut Command::new(compiled(name)));
+            run(&mut Command::new(compiled(name, "plain")));
         }
     }
 }
@@ -69,7 +70,7 @@ fn valgrind_finds_nothing() {
             "--leak-check=full",
             "--errors-for-leak-kinds=definite",
         ]);
-        run(command.arg(compiled(name)));
+        run(command.arg(compiled(name, "valgrind")));
     }
 }
 
@@ -79,7 +80,7 @@ fn json_is_json() {
     if !has("gcc") || !has("python3") {
         return;
     }
-    let text = output(&mut Command::new(compiled("groups"))).stdout;
+    let text = output(&mut Command::new(compiled("groups", "json"))).stdout;
     let file = built().out.join("controller.json");
     std::fs::write(&file, text).expect("a file");
     run(Command::new("python3").arg("-m").arg("json.tool").arg(&file));

@@ -5,7 +5,6 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// Where things are.
-#[expect(dead_code, reason = "the tests of examples and of the installation follow")]
 pub(crate) struct Built {
     /// `crates/capi`.
     pub(crate) here: PathBuf,

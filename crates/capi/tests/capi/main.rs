@@ -5,4 +5,6 @@
 mod abi;
 mod calls;
 mod common;
+mod examples;
 mod header;
+mod install;

@@ -31,17 +31,17 @@ test: ## everything that must hold: format, lints, documentation, all tests, mod
 
 lint: ## format and lints
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --features tenalloc/std --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features tenalloc/std,tenalloc/allocator-api2 --locked -- -D warnings
 
 doc: ## the documentation, without a warning
-	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --lib --no-deps --features tenalloc/std --locked
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --lib --no-deps --features tenalloc/std,tenalloc/allocator-api2 --locked
 
 models: ## loom: every order of memory accesses of the lock-free parts
 	$(CARGO) test --locked -p tenalloc --features loom --lib models
 
 unit: ## all tests, and the library's examples
-	$(CARGO) test --workspace --features tenalloc/std --locked $(TESTFLAGS)
-	@set -e; for e in tenants charge_only requests; do \
+	$(CARGO) test --workspace --features tenalloc/std,tenalloc/allocator-api2 --locked $(TESTFLAGS)
+	@set -e; for e in tenants charge_only requests layer; do \
 		$(CARGO) run --quiet --locked -p tenalloc --features std --example $$e >/dev/null; echo "example $$e ... ok"; done
 
 bench: ## beside other allocators: tables of ratios, out/bench.json and charts in out/bench.html (BENCH=all: everything)

@@ -53,12 +53,17 @@
 #[cfg(any(feature = "loom", feature = "std"))]
 extern crate std;
 
+#[cfg(feature = "allocator-api2")]
+mod collections;
 mod config;
 mod controller;
 mod error;
+#[cfg(feature = "std")]
+mod global;
 pub mod group;
 pub mod lru;
 mod meta;
+mod owned;
 pub mod page;
 mod percpu;
 pub mod reclaim;
@@ -67,13 +72,18 @@ mod stat;
 mod sync;
 mod table;
 
+#[cfg(feature = "allocator-api2")]
+pub use collections::GroupAlloc;
 pub use config::Config;
 pub use controller::Controller;
 pub use error::{Error, Limit, Result};
+#[cfg(feature = "std")]
+pub use global::Global;
 pub use group::{BelowHigh, Events, Group, GroupStat, OWNER_BYTES, Owner, PeakReader};
 #[cfg(feature = "std")]
 pub use group::{FutureExt, InGroup, current_group, swap_scope};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};
+pub use owned::Owned;
 pub use page::{PAGE, Topology};
 #[cfg(feature = "std")]
 pub use reclaim::{Background, BackgroundBuilder};

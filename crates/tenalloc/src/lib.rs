@@ -91,5 +91,5 @@ pub use reclaim::{
     Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Registration, Scanned, Shrink,
     Shrinker, Verdict,
 };
-pub use slab::{Cache, CacheConfig, CacheStat, Damage, Geometry, NodePolicy, Overwritten};
+pub use slab::{Cache, CacheConfig, CacheStat, Compacted, Damage, Geometry, NodePolicy, Overwritten};
 pub use stat::Stat;

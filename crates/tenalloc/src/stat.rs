@@ -91,7 +91,11 @@ impl Controller {
         stat.free_page_bytes = totals.dirty as u64;
         stat.mapped_bytes = totals.mapped as u64;
         let slots = |area: &Area| area.stock.slots().map(|s| u64::from(s.bytes)).sum::<u64>();
-        stat.stock_bytes = inner.areas.lock_all().iter().map(slots).sum();
+        let all = inner.areas.lock_all();
+        stat.stock_bytes = all.iter().map(slots).sum();
+        stat.stock_bytes += all.shelves().map(|shelf| inner.ready_bytes(shelf, None)).sum::<u64>();
+        stat.metadata_bytes += all.shelves().map(|shelf| shelf.resident() as u64).sum::<u64>();
+        drop(all);
         stat.stock_bound_bytes = u64::from(self.topology().cpus()) * Self::SLACK_PER_CPU;
         stat.forced_bytes = inner.forced_bytes.load(Relaxed);
         let (groups, nodes) = inner.tree.counts();

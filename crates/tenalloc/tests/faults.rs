@@ -178,6 +178,10 @@ const OPERATIONS: &[Operation] = &[
         w.ctl.orphans(&mut |_| {});
         Ok(())
     }),
+    works("compact: what cannot be moved stays", 0, movable, |w| {
+        w.movable.compact(u64::MAX);
+        Ok(())
+    }),
     works("below_high", 0, nothing, |w| {
         let future = pin!(w.deep.below_high());
         assert!(future.poll(&mut Context::from_waker(Waker::noop())).is_ready());

@@ -33,7 +33,7 @@ impl Inner {
         list.made += 1;
         // SAFETY: the list's lock is held, and listed records are in place; this one is nobody else's yet.
         unsafe {
-            (*record.as_ptr()).number = list.made;
+            (*record.as_ptr()).set_number(list.made);
             *record.as_ref().next.get() = list.first;
             if !list.first.is_null() {
                 *(*list.first).prev.get() = record.as_ptr();

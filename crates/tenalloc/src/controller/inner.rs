@@ -36,7 +36,7 @@ pub(crate) struct Area {
 // SAFETY: the node is held for whoever takes it out, and may be looked at from any thread.
 unsafe impl Send for Area {}
 
-const _: () = assert!(Areas::<Area>::bytes(1) == 128, "an area has two cache lines, which come together");
+const _: () = assert!(Areas::<Area>::AREA == 128, "an area has two cache lines, which come together");
 
 /// A CPU's area, held.
 pub(crate) type Locked<'a> = Held<'a, Area>;
@@ -46,7 +46,7 @@ pub(crate) struct Inner {
     pub(super) refs: AtomicU32,
     pub(crate) config: Config,
     pub(crate) topology: Topology,
-    pub(super) pretended_cpu: AtomicU32,
+    pub(crate) pretended_cpu: AtomicU32,
     pub(crate) chunks: Chunks,
     pub(crate) meta: Meta,
     pub(crate) tree: Tree,
@@ -92,13 +92,8 @@ impl Inner {
         self.areas.lock_here(|| self.topology.here(&self.pretended_cpu))
     }
 
-    /// The same, unless somebody would have to be waited for.
-    #[inline(always)]
-    pub(crate) fn try_lock_cpu(&self) -> Option<Locked<'_>> {
-        self.areas.try_lock_here(|| self.topology.here(&self.pretended_cpu))
-    }
-
-    /// The same again, also where this thread may hold any lock: in a signal handler.
+    /// The same, unless somebody would have to be waited for; also where this thread may hold any lock: in a signal
+    /// handler.
     pub(crate) fn try_lock_cpu_from_anywhere(&self) -> Option<Locked<'_>> {
         self.areas.try_lock_from_anywhere(|| self.topology.here(&self.pretended_cpu))
     }

@@ -25,7 +25,7 @@ use crate::percpu::Areas;
 use crate::reclaim::registry::Registry;
 use crate::reclaim::walk::Reclaimers;
 use crate::slab::classes::Classes;
-use crate::slab::{Cache, CacheConfig};
+use crate::slab::{Cache, CacheConfig, ready};
 use crate::sync::{Lock, Rank};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
@@ -47,7 +47,7 @@ static GLOBAL: AtomicPtr<Inner> = AtomicPtr::new(null_mut());
 impl Controller {
     /// How far [`Group::current`] may run ahead of [`Group::exact`] for each CPU, bytes: every slot of its
     /// stock full. A CPU that serves no more than a few groups in turn keeps 512 KiB of it at most.
-    pub const SLACK_PER_CPU: u64 = stock::MOST;
+    pub const SLACK_PER_CPU: u64 = stock::MOST + ready::MOST;
 
     /// A new controller.
     ///
@@ -175,17 +175,18 @@ impl Controller {
     }
 
     /// Gives back what is free: sheaves to slabs, empty slabs to chunks, free pages to the system, stocks to the
-    /// tree. Returns bytes given to the system.
+    /// tree. Movable objects are moved together first ([`compact`](Self::compact)). Returns bytes given to the system.
     pub fn trim(&self) -> u64 {
         let inner = self.inner();
         inner.free_deferred();
+        self.compact(u64::MAX);
         inner.for_each_cache(|record| {
             // SAFETY: listed records are in place.
             let record = unsafe { record.as_ref() };
             inner.flush_cache(record);
             record.shrink(inner);
         });
-        inner.drain_all();
+        inner.drain_within(inner.root_node());
         inner.chunks.trim() as u64
     }
 
@@ -202,9 +203,9 @@ impl Controller {
         }
     }
 
-    /// Bytes of the controller's own pages: itself, its per-CPU areas, a page of the chunk registry.
+    /// Bytes of the controller's own pages: itself, the areas of its CPUs, a page of the chunk registry; without shelves.
     pub(crate) fn fixed_bytes(&self) -> u64 {
-        (Inner::own_bytes() + Inner::area_bytes(self.topology()) + PAGE) as u64
+        (Inner::own_bytes() + usize::from(self.topology().cpus()) * PAGE + PAGE) as u64
     }
 }
 
@@ -226,8 +227,9 @@ impl Drop for Controller {
         // SAFETY: this was the last handle, so nobody uses any part again; tables first, since their large
         // segments are mappings of their own, then what they were cut from.
         unsafe {
-            for area in inner.areas.lock_all().iter_mut() {
+            for (.., area, shelf) in inner.areas.lock_all().rows() {
                 area.stock.take_table().into_iter().for_each(|table| inner.meta.free(table, stock::TABLE));
+                shelf.forget(&inner.meta);
             }
             inner.tree.drop_table(&inner.meta);
             inner.owners.drop_table(&inner.meta);

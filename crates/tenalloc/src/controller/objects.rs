@@ -14,7 +14,11 @@ impl Controller {
     ///
     /// # Errors
     /// [`Error::Limit`], [`Error::NoMemory`], [`Error::BadSize`], [`Error::BadAlign`], [`Error::GroupRemoved`].
+    #[inline]
     pub fn malloc(&self, group: &Group, size: usize, align: usize) -> Result<NonNull<u8>> {
+        if let Some(object) = self.inner().malloc_ready(size, align, group.ready_owner(self)) {
+            return Ok(object);
+        }
         self.inner().malloc(size, align, group.owner_id(self)?)
     }
 
@@ -25,12 +29,13 @@ impl Controller {
     ///
     /// # Safety
     /// Nobody uses the object any more.
+    #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<()> {
-        if self.inner().free_fast(object, None) {
+        if self.inner().free_ready(object, None) {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { self.inner().free_object(object, None) }
+        unsafe { self.inner().free_slowly(object, None) }
     }
 
     /// As [`malloc`](Self::malloc), and every byte that [`usable_size`](Self::usable_size) tells of is zero.

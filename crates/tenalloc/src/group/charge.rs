@@ -86,7 +86,7 @@ impl Inner {
     /// the out-of-memory policy does. False: give up.
     fn make_room(&self, group: &Group, bytes: u64, tries: u32) -> bool {
         if tries == 0 {
-            self.drain_all();
+            self.drain_within(group.node());
             return true;
         }
         if tries == 1 {
@@ -100,7 +100,7 @@ impl Inner {
             knobs::count(group.node(), Event::Oom);
             self.config.oom.is_some_and(|policy| policy.out_of_memory(group, bytes) == Verdict::Retry)
         };
-        self.drain_all();
+        self.drain_within(group.node());
         helped
     }
 
@@ -118,7 +118,7 @@ impl Inner {
             return;
         }
         self.reclaim(&group, group.current().saturating_sub(high));
-        self.drain_all();
+        self.drain_within(group.node());
         if sleep && self.config.sleep {
             throttle::sleep(delay());
         }
@@ -184,6 +184,24 @@ impl Inner {
         }
     }
 
+    /// Charges `bytes` ahead to `owner`, who is current, if that needs nobody's help and leaves its groups below `high`.
+    pub(crate) fn charge_ahead(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) -> bool {
+        if cpu.stock.take(owner, bytes) {
+            return true;
+        }
+        let record = self.owners.get(owner);
+        // SAFETY: as in `charge_tree`.
+        let node = unsafe { &*record.node.load(Acquire) };
+        let batch = self.batch(cpu, bytes);
+        if over_high(node).is_some() || self.charge_up(node, batch).is_err() {
+            return false;
+        }
+        cpu.returned = true;
+        record.charged.fetch_add(batch, Relaxed);
+        self.keep(cpu, owner, batch - bytes);
+        true
+    }
+
     /// Gives back what was charged to `owner` for an object, to the group that it speaks for now.
     #[inline]
     pub(crate) fn uncharge(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) {
@@ -234,7 +252,7 @@ impl Inner {
 
     /// Takes `bytes` that were charged through `owner` out of the tree.
     #[cold]
-    fn return_to_tree(&self, owner: u32, bytes: u64) {
+    pub(crate) fn return_to_tree(&self, owner: u32, bytes: u64) {
         if bytes == 0 {
             return;
         }
@@ -248,27 +266,32 @@ impl Inner {
 
     /// Takes `owner`, just forwarded, out of every CPU's stock.
     pub(crate) fn drain_owner(&self, owner: u32) {
-        for area in self.areas.lock_all().iter_mut() {
+        for (.., area, shelf) in self.areas.lock_all().rows() {
             if let Some(slot) = area.stock.drain_owner(owner) {
                 self.return_to_tree(slot.owner, slot.bytes.into());
             }
+            self.uncharge_ready(shelf, |id| id == owner, |id, bytes| self.return_to_tree(id, bytes));
         }
     }
 
-    /// Empties every CPU's stock into the tree. With no lock held.
-    pub(crate) fn drain_all(&self) {
-        self.drain(false);
+    /// Returns to the tree what every CPU holds in advance for groups in `node` and below: its stock, and what its ready
+    /// objects are charged. With no lock held.
+    pub(crate) fn drain_within(&self, node: &Node) {
+        self.drain(node, false);
     }
 
-    /// As [`drain_all`](Self::drain_all), and what is waited for is not kept in stocks any more.
+    /// As [`drain_within`](Self::drain_within) the root, and what is waited for is not kept in advance any more.
     pub(super) fn drain_for_waiters(&self) {
-        self.drain(true);
+        self.drain(self.root_node(), true);
     }
 
-    fn drain(&self, waited: bool) {
-        for area in self.areas.lock_all().iter_mut() {
+    fn drain(&self, node: &Node, waited: bool) {
+        // SAFETY: as in `return_to_tree`; every CPU's lock is held.
+        let within = |owner| unsafe { &*self.owners.get(owner).node.load(Acquire) }.is_within(node);
+        for (.., area, shelf) in self.areas.lock_all().rows() {
             area.waited |= waited;
-            area.stock.drain(|slot| self.return_to_tree(slot.owner, slot.bytes.into()));
+            area.stock.drain(within, |slot| self.return_to_tree(slot.owner, slot.bytes.into()));
+            self.uncharge_ready(shelf, within, |owner, bytes| self.return_to_tree(owner, bytes));
         }
         self.settle();
     }
@@ -285,6 +308,7 @@ impl Inner {
                 ahead += u64::from(slot.bytes);
             }
         }
+        ahead += all.shelves().map(|shelf| self.ready_bytes(shelf, Some(node))).sum::<u64>();
         node.counter.current() - ahead
     }
 }

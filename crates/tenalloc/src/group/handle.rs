@@ -18,6 +18,8 @@ use core::time::Duration;
 pub struct Group {
     ctl: Controller,
     node: NonNull<Node>,
+    /// The node's owner, kept by it: no other group gets the id while a handle is there.
+    owner: u32,
 }
 
 // SAFETY: a node may be used from any thread.
@@ -28,7 +30,8 @@ unsafe impl Sync for Group {}
 impl Group {
     /// Wraps a node that is held for the new handle.
     pub(crate) fn from_held(ctl: &Controller, node: NonNull<Node>) -> Self {
-        Self { ctl: ctl.clone(), node }
+        // SAFETY: the node is held.
+        Self { ctl: ctl.clone(), node, owner: unsafe { node.as_ref() }.owner }
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -43,7 +46,14 @@ impl Group {
             return Err(Error::GroupRemoved);
         }
         // A group of another controller is no group of this one.
-        if self.ctl.is(ctl) { Ok(self.node().owner) } else { Err(Error::NotFound) }
+        if self.ctl.is(ctl) { Ok(self.owner) } else { Err(Error::NotFound) }
+    }
+
+    /// The owner's id, to look for ready objects of `ctl`: nothing is ready for a group that was removed, nor under 0,
+    /// which is the id here of a group of another controller.
+    #[inline(always)]
+    pub(crate) fn ready_owner(&self, ctl: &Controller) -> u32 {
+        if self.ctl.is(ctl) { self.owner } else { 0 }
     }
 
     /// Makes a child. Costs a few hundred ns and less than 200 bytes, whatever else exists.
@@ -149,7 +159,7 @@ impl Group {
         // Without memory for them the events are not counted; the limit holds all the same.
         let _ = self.ctl.inner().make_knobs(self.node());
         if self.node().counter.set_max(bytes) > bytes {
-            self.ctl.inner().drain_all();
+            self.ctl.inner().drain_within(self.node());
         }
         self.current()
     }
@@ -171,7 +181,7 @@ impl Group {
         inner.make_knobs(self.node())?.high.store(bytes, SeqCst);
         if self.current() > bytes {
             // Bytes near CPUs would let charges pass unseen.
-            inner.drain_all();
+            inner.drain_within(self.node());
             inner.reclaim(self, self.current().saturating_sub(bytes));
         }
         inner.look_below(self.node());
@@ -227,7 +237,7 @@ impl Group {
     pub fn freeze(&self, on: bool) {
         self.node().frozen.store(on, SeqCst);
         if on {
-            self.ctl.inner().drain_all();
+            self.ctl.inner().drain_within(self.node());
         }
     }
 
@@ -270,7 +280,7 @@ impl Group {
 impl Clone for Group {
     fn clone(&self) -> Self {
         self.ctl.inner().tree.hold(self.node());
-        Self { ctl: self.ctl.clone(), node: self.node }
+        Self { ctl: self.ctl.clone(), node: self.node, owner: self.owner }
     }
 }
 

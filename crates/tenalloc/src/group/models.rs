@@ -80,7 +80,7 @@ impl Bed {
 
     /// Nobody is at it, and `live` bytes of objects are left.
     fn check(&self, live: u64) {
-        self.area.lock().drain(|slot| self.return_to_tree(slot));
+        self.area.lock().drain(|_| true, |slot| self.return_to_tree(slot));
         assert_eq!(self.parent.1.current(), live, "charged and live differ");
         let (owners, forwarded) = self.owners.counts();
         assert_eq!(
@@ -252,10 +252,13 @@ impl Wait {
     fn drain(&self, waited: bool) {
         let mut area = self.area.lock();
         area.1 |= waited;
-        area.0.drain(|slot| {
-            self.group.uncharge(slot.bytes.into());
-            self.look_below();
-        });
+        area.0.drain(
+            |_| true,
+            |slot| {
+                self.group.uncharge(slot.bytes.into());
+                self.look_below();
+            },
+        );
         drop(area);
         self.settle();
     }

@@ -166,9 +166,10 @@ impl Stock {
         self.slot(owner).map(core::mem::take)
     }
 
-    /// Empties all slots.
-    pub(crate) fn drain(&mut self, mut each: impl FnMut(Slot)) {
-        self.all().iter_mut().filter(|slot| slot.owner != 0).for_each(|slot| each(core::mem::take(slot)));
+    /// Empties all slots of owners for which `wanted` holds.
+    pub(crate) fn drain(&mut self, wanted: impl Fn(u32) -> bool, mut each: impl FnMut(Slot)) {
+        let slots = self.all().iter_mut().filter(|slot| slot.owner != 0 && wanted(slot.owner));
+        slots.for_each(|slot| each(core::mem::take(slot)));
     }
 
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
@@ -211,7 +212,7 @@ mod tests {
         let evicted = evicted.unwrap();
         assert_eq!((evicted.owner % 4, evicted.bytes), (1, 30), "one of those in the same places");
         let mut left = 0;
-        s.drain(|slot| left += slot.bytes);
+        s.drain(|_| true, |slot| left += slot.bytes);
         assert_eq!(left, 7 * 30 + 10);
         assert_eq!(s.slots().count(), 0);
     }
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(s.drain_owner(500), None);
         let left: u64 = s.slots().map(|slot| u64::from(slot.bytes)).sum();
         assert!(left + returned < kept && left + returned + s.most() >= kept);
-        s.drain(|slot| assert_ne!(slot.owner, 500));
+        s.drain(|_| true, |slot| assert_ne!(slot.owner, 500));
         assert_eq!(s.slots().count(), 0);
     }
 }

@@ -68,8 +68,8 @@ struct Header {
     free: Bits,
     /// Free pages that were used before: resident, and not zero.
     dirty: Bits,
-    /// Page → descriptor + 1; 0: in no run.
-    map: [AtomicU16; PAGES],
+    /// Page → descriptor + 1; 0: in no run. The last is where a huge object begins: in none.
+    map: [AtomicU16; PAGES + 1],
 }
 
 impl Header {
@@ -173,7 +173,7 @@ impl Chunks {
         // SAFETY: the caller's promise: the chunk is mapped, the page is one of a run, and its descriptor in place.
         unsafe {
             let index = (*at).map.get_unchecked((address - chunk) / PAGE).load(Relaxed);
-            NonNull::new_unchecked(Header::desc(at, index.wrapping_sub(1)))
+            NonNull::new_unchecked(Header::desc(at, index).sub(1))
         }
     }
 
@@ -310,8 +310,23 @@ impl Chunks {
         // SAFETY: a registered chunk is mapped and begins with a header. It stays so while any object of it
         // lives; that one does is what the caller claims by asking.
         let h = unsafe { &*at };
-        let index = if h.huge { 1 } else { h.map.get((address - chunk) / PAGE)?.load(Acquire) };
+        let index = if h.huge { 1 } else { h.map[(address - chunk) / PAGE].load(Acquire) };
         NonNull::new(Header::desc(at, index.checked_sub(1)?))
+    }
+
+    /// As [`find`](Self::find), but huge objects are not found.
+    #[inline(always)]
+    pub(crate) fn find_small(&self, address: usize) -> Option<NonNull<Slab>> {
+        let chunk = chunk_of(address);
+        if !self.registry.has(chunk) {
+            return None;
+        }
+        let at = chunk as *mut Header;
+        // SAFETY: as in `find`. The map of a huge object's chunk is empty.
+        unsafe {
+            let index = (*at).map.get_unchecked((address - chunk) / PAGE).load(Relaxed);
+            (index != 0).then(|| NonNull::new_unchecked(Header::desc(at, index).sub(1)))
+        }
     }
 
     pub(crate) fn departures(&self) -> &Event {

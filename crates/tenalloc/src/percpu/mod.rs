@@ -12,22 +12,29 @@
 //! CPU is not waited for. The gate lets threads through in the order in which they came: somebody who reads sums in a
 //! loop has the areas stopped most of the time, and would starve all others else.
 //!
-//! Where there are no restartable sequences (no glibc 2.35, no kernel 4.18, another processor, a made-up machine) the
+//! Behind each area lies a [`Shelf`]: stacks of pointers that are popped and pushed in a sequence of their own, which only
+//! looks that nobody has the area.
+//!
+//! Where there are no restartable sequences (no glibc 2.35, no kernel 5.10, another processor, a made-up machine) the
 //! gate alone is the lock: a futex.
 //!
-//! * `seq`: the sequence itself, and the barrier.
+//! * `seq`: the sequences themselves, and the barrier.
+//! * `shelf`: the stacks.
 
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod seq;
+mod shelf;
 
 use self::seq::Sequences;
+pub(crate) use self::shelf::{SETS, Shelf, Stack, rounded};
 use crate::page::Topology;
 use crate::sync::{Rank, Ticket};
 use core::cell::{Cell, UnsafeCell};
+use core::mem::offset_of;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, compiler_fence};
+use core::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 
 /// What sequences look at: both halves are zero in an area that is free.
 #[repr(C, align(8))]
@@ -43,8 +50,9 @@ struct State {
 struct Area<T> {
     state: State,
     gate: Ticket,
+    /// Read by sequences.
+    node: u32,
     cpu: u16,
-    node: u8,
     /// Whoever holds the area came through the gate, not in a sequence. The holder's.
     gated: Cell<bool>,
     /// The rank checks know nothing of who holds it. The holder's.
@@ -57,8 +65,29 @@ pub(crate) struct Areas<T> {
     areas: NonNull<Area<T>>,
     cpus: u16,
     sequences: Option<Sequences>,
-    /// Times that all CPUs were interrupted.
-    interrupts: AtomicU64,
+}
+
+/// Where on a shelf something is looked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
+    /// Its set, below [`SETS`].
+    pub(crate) set: usize,
+    /// Its key; the low part is still to come: see [`Areas::pop`] and [`Areas::push`].
+    pub(crate) key: u64,
+}
+
+/// From one CPU's area to the next one's: its area and its shelf.
+const fn row<A>() -> usize {
+    (size_of::<A>() + size_of::<Shelf>()).next_multiple_of(128)
+}
+
+const fn shelf_of<A>() -> usize {
+    size_of::<A>()
+}
+
+const fn node_of() -> usize {
+    // All areas begin alike, whatever they guard.
+    offset_of!(Area<()>, node)
 }
 
 // SAFETY: an area is reached by who holds it alone.
@@ -67,34 +96,40 @@ unsafe impl<T: Send> Sync for Areas<T> {}
 unsafe impl<T: Send> Send for Areas<T> {}
 
 impl<T> Areas<T> {
+    /// Bytes of an area without its shelf.
+    pub(crate) const AREA: usize = size_of::<Area<T>>();
+
     /// Bytes that the areas of so many CPUs take.
     pub(crate) const fn bytes(cpus: u16) -> usize {
-        cpus as usize * size_of::<Area<T>>()
+        cpus as usize * row::<Area<T>>()
     }
 
     /// # Safety
-    /// `place` has [`bytes`](Self::bytes) for the topology's CPUs, is aligned to 128 and nobody else's.
+    /// `place` has [`bytes`](Self::bytes) for the topology's CPUs, is zeroed, aligned to 128 and nobody else's.
     pub(crate) unsafe fn new(place: NonNull<u8>, topology: &Topology, make: impl Fn() -> T) -> Self {
         let areas = place.cast::<Area<T>>();
         for cpu in 0..topology.cpus() {
             let area = Area {
                 state: State { taken: AtomicU32::new(0), stopped: AtomicU32::new(0) },
                 gate: Ticket::new(),
-                cpu,
                 node: 0,
+                cpu,
                 gated: Cell::new(false),
                 unranked: Cell::new(false),
                 value: UnsafeCell::new(make()),
             };
             // SAFETY: the caller's promise.
-            unsafe { areas.add(cpu.into()).write(area) };
+            unsafe {
+                at(areas, cpu).write(area);
+                at(areas, cpu).as_ref().shelf().as_mut().begin();
+            }
         }
         topology.for_each_cpu(|cpu, node| {
             // SAFETY: as above; written just now, and nobody else knows of it yet.
-            unsafe { (*areas.add(cpu.into()).as_ptr()).node = node };
+            unsafe { (*at(areas, cpu).as_ptr()).node = node.into() };
         });
         let sequences = if topology.is_simulated() { None } else { Sequences::detect() };
-        Self { areas, cpus: topology.cpus(), sequences, interrupts: AtomicU64::new(0) }
+        Self { areas, cpus: topology.cpus(), sequences }
     }
 
     /// As given to [`new`](Self::new).
@@ -105,7 +140,54 @@ impl<T> Areas<T> {
     fn area(&self, cpu: u16) -> &Area<T> {
         debug_assert!(cpu < self.cpus);
         // SAFETY: there is one a CPU, and callers pass CPUs of the topology.
-        unsafe { self.areas.add(cpu.into()).as_ref() }
+        unsafe { at(self.areas, cpu).as_ref() }
+    }
+
+    /// A pointer from the stack in `slot` of this CPU's shelf, with the CPU's node for the low part of its key. `None`: it
+    /// has none, or somebody has the area.
+    #[inline(always)]
+    pub(crate) fn pop(&self, slot: Slot, cpu: impl FnOnce() -> u16) -> Option<NonNull<u8>> {
+        match &self.sequences {
+            // SAFETY: the rows are in place, as many as that.
+            Some(sequences) => unsafe { sequences.pop(self.areas, self.cpus.into(), slot) },
+            None => self.pop_locked(slot, cpu()),
+        }
+    }
+
+    /// As [`pop`](Self::pop), where there are no sequences.
+    #[cold]
+    fn pop_locked(&self, slot: Slot, cpu: u16) -> Option<NonNull<u8>> {
+        let mut held = self.try_lock_from_anywhere(|| cpu)?;
+        let key = slot.key | u64::from(held.node());
+        held.shelf().pop(slot.set, key)
+    }
+
+    /// The reverse; the low part of the key is what `low` holds at that moment. False: there is no such stack, it is
+    /// full, or somebody has the area.
+    #[inline(always)]
+    pub(crate) fn push(
+        &self,
+        slot: Slot,
+        low: &AtomicU32,
+        pointer: NonNull<u8>,
+        cpu: impl FnOnce() -> u16,
+    ) -> bool {
+        match &self.sequences {
+            // SAFETY: as in `pop`; `low` is a reference.
+            Some(sequences) => unsafe {
+                sequences.push(self.areas, self.cpus.into(), slot, low.as_ptr(), pointer)
+            },
+            None => self.push_locked(slot, low, pointer, cpu()),
+        }
+    }
+
+    /// As [`push`](Self::push), where there are no sequences.
+    #[cold]
+    fn push_locked(&self, slot: Slot, low: &AtomicU32, pointer: NonNull<u8>, cpu: u16) -> bool {
+        self.try_lock_from_anywhere(|| cpu).is_some_and(|mut held| {
+            let key = slot.key | u64::from(low.load(Relaxed));
+            held.shelf().push(slot.set, key, pointer)
+        })
     }
 
     /// Takes the area of the CPU that the caller is on; `cpu` says which it is where no sequence can.
@@ -185,7 +267,6 @@ impl<T> Areas<T> {
 
     fn interrupt(&self) {
         if let Some(sequences) = &self.sequences {
-            self.interrupts.fetch_add(1, Relaxed);
             sequences.interrupt();
         }
     }
@@ -210,6 +291,22 @@ impl<T> Areas<T> {
     }
 }
 
+/// The area of `cpu`.
+///
+/// # Safety
+/// `areas` are the rows of more CPUs than that.
+unsafe fn at<T>(areas: NonNull<Area<T>>, cpu: u16) -> NonNull<Area<T>> {
+    // SAFETY: the caller's promise.
+    unsafe { areas.byte_add(usize::from(cpu) * row::<Area<T>>()) }
+}
+
+impl<T> Area<T> {
+    fn shelf(&self) -> NonNull<Shelf> {
+        // SAFETY: a shelf follows each area.
+        unsafe { NonNull::from(self).byte_add(shelf_of::<Self>()).cast() }
+    }
+}
+
 /// An area, held until this is dropped.
 pub(crate) struct Held<'a, T>(&'a Area<T>);
 
@@ -223,7 +320,13 @@ impl<T> Held<'_, T> {
     /// The node of that CPU.
     #[inline]
     pub(crate) fn node(&self) -> u8 {
-        self.0.node
+        self.0.node as u8
+    }
+
+    /// The CPU's shelf.
+    pub(crate) fn shelf(&mut self) -> &mut Shelf {
+        // SAFETY: the area is held, and `&mut self` makes this the only reference.
+        unsafe { self.0.shelf().as_mut() }
     }
 
     #[cold]
@@ -285,14 +388,24 @@ impl<T> All<'_, T> {
         (0..self.0.cpus).map(|cpu| unsafe { &*self.0.area(cpu).value.get() })
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        // SAFETY: all areas are held, and each is given out once.
-        (0..self.0.cpus).map(|cpu| unsafe { &mut *self.0.area(cpu).value.get() })
-    }
-
     /// All CPUs, and the node of each.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = (u16, u8)> {
-        (0..self.0.cpus).map(|cpu| (cpu, self.0.area(cpu).node))
+        (0..self.0.cpus).map(|cpu| (cpu, self.0.area(cpu).node as u8))
+    }
+
+    /// All CPUs' shelves.
+    pub(crate) fn shelves(&self) -> impl Iterator<Item = &Shelf> {
+        // SAFETY: all areas are held, and `&self` keeps the mutable way closed.
+        (0..self.0.cpus).map(|cpu| unsafe { self.0.area(cpu).shelf().as_ref() })
+    }
+
+    /// Each CPU's area and shelf.
+    pub(crate) fn rows(&mut self) -> impl Iterator<Item = (u16, u8, &mut T, &mut Shelf)> {
+        (0..self.0.cpus).map(|cpu| {
+            let area = self.0.area(cpu);
+            // SAFETY: all areas are held, and each is given out once.
+            unsafe { (cpu, area.node as u8, &mut *area.value.get(), area.shelf().as_mut()) }
+        })
     }
 }
 

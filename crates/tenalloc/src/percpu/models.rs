@@ -68,6 +68,16 @@ impl Bed {
         true
     }
 
+    /// `Sequences::pop` and `push`: the value is changed in the sequence itself, and nothing is taken.
+    fn at_once(&self) -> bool {
+        let _uninterrupted = self.cpu.lock().unwrap();
+        let closed = self.stopped.load(Acquire) != 0 || self.taken.load(Acquire) != 0;
+        if self.wrong == Wrong::NoLook || !closed {
+            self.touch();
+        }
+        !closed
+    }
+
     /// `Areas::lock`, and `Held` dropped: through the gate.
     fn slow(&self) {
         let gate = self.gate.lock().unwrap();
@@ -128,6 +138,38 @@ fn two_sequences_against_a_stop() {
             t.join().unwrap();
         }
     });
+}
+
+/// One thread pops at once, another holds the area of the same CPU, a third stops it.
+fn at_once_against_both(wrong: Wrong) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let bed = Bed::new(wrong);
+        let (popper, holder) = (bed.clone(), bed.clone());
+        let threads = [thread::spawn(move || popper.at_once()), thread::spawn(move || holder.fast())];
+        bed.slow();
+        for t in threads {
+            t.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_pop_against_a_holder_and_a_stop() {
+    at_once_against_both(Wrong::Nothing);
+}
+
+#[test]
+#[should_panic]
+fn a_pop_without_the_look_meets_a_holder() {
+    at_once_against_both(Wrong::NoLook);
+}
+
+#[test]
+#[should_panic]
+fn a_pop_that_nobody_interrupts_meets_a_stop() {
+    at_once_against_both(Wrong::NoInterruption);
 }
 
 #[test]

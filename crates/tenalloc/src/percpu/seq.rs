@@ -1,5 +1,6 @@
 //! Restartable sequences (P. Turner, A. Hunter, M. Desnoyers; Linux 4.18): a few instructions that the kernel begins
-//! again if it preempts, moves or signals the thread in their middle.
+//! again if it preempts, moves or signals the thread in their middle. Three of them: to take an area, and to pop from or
+//! push to one of its stacks.
 //!
 //! glibc (2.35 and later) registers an area of each thread with the kernel, at a fixed distance from the thread
 //! pointer; we only use it. The interruption of other CPUs is membarrier's (Linux 5.10).
@@ -13,6 +14,7 @@ pub(super) use nowhere::Sequences;
 /// Where there are none.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri), not(feature = "loom"))))]
 mod nowhere {
+    use crate::percpu::Slot;
     use core::ptr::NonNull;
 
     pub(in crate::percpu) enum Sequences {}
@@ -26,6 +28,21 @@ mod nowhere {
             match *self {}
         }
 
+        pub(in crate::percpu) unsafe fn pop<A>(&self, _: NonNull<A>, _: u32, _: Slot) -> Option<NonNull<u8>> {
+            match *self {}
+        }
+
+        pub(in crate::percpu) unsafe fn push<A>(
+            &self,
+            _: NonNull<A>,
+            _: u32,
+            _: Slot,
+            _: *const u32,
+            _: NonNull<u8>,
+        ) -> bool {
+            match *self {}
+        }
+
         pub(in crate::percpu) fn interrupt(&self) {
             match *self {}
         }
@@ -34,6 +51,8 @@ mod nowhere {
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri), not(feature = "loom")))]
 mod x86_64 {
+    use crate::percpu::shelf::layout;
+    use crate::percpu::{Slot, node_of, row, shelf_of};
     use core::arch::asm;
     use core::ptr::NonNull;
 
@@ -117,11 +136,186 @@ mod x86_64 {
                     rseq = in(reg) self.offset,
                     cpus = in(reg) cpus,
                     areas = in(reg) areas.as_ptr(),
-                    size = const size_of::<A>(),
+                    size = const row::<A>(),
                     options(nostack),
                 );
             }
             NonNull::new(place)
+        }
+
+        /// Pops the stack in `slot` of this CPU's shelf, with the CPU's node in the low part of its key.
+        ///
+        /// # Safety
+        /// There are `cpus` rows in a row, each an area of type `A` and a shelf.
+        #[inline(always)]
+        pub(in crate::percpu) unsafe fn pop<A>(
+            &self,
+            areas: NonNull<A>,
+            cpus: u32,
+            slot: Slot,
+        ) -> Option<NonNull<u8>> {
+            let pointer: *mut u8;
+            // As `take`. What is stored before the commit is where it looked.
+            //
+            // SAFETY: as in `take`; a stack on a shelf has `len` pointers.
+            unsafe {
+                asm!(
+                    ".pushsection __rseq_cs, \"aw\"",
+                    ".balign 32",
+                    "3:",
+                    ".long 0, 0",
+                    ".quad 4f, 5f - 4f, 6f",
+                    ".popsection",
+                    ".pushsection __rseq_failure, \"ax\"",
+                    ".byte 0x0f, 0xb9, 0x3d",
+                    ".long 0x53053053",
+                    "6:",
+                    "jmp 2f",
+                    "7:",
+                    "xor {pointer:e}, {pointer:e}",
+                    "jmp 9f",
+                    ".popsection",
+                    "2:",
+                    "lea {pointer}, [rip + 3b]",
+                    "mov qword ptr fs:[{rseq} + 8], {pointer}",
+                    "4:",
+                    "mov {at:e}, dword ptr fs:[{rseq} + 4]",
+                    "cmp {at:e}, {cpus:e}",
+                    "jae 7b",
+                    "imul {at}, {at}, {size}",
+                    "add {at}, {areas}",
+                    "cmp qword ptr [{at}], 0",
+                    "jne 7b",
+                    "mov {t:e}, dword ptr [{at} + {node}]",
+                    "or {t}, {key}",
+                    "lea {pointer}, [{at} + {set} + {shelf} + {sets}]",
+                    "cmp qword ptr [{pointer}], {t}",
+                    "je 8f",
+                    "add {pointer}, {entry}",
+                    "cmp qword ptr [{pointer}], {t}",
+                    "jne 7b",
+                    "8:",
+                    "mov qword ptr [{at} + {shelf}], {pointer}",
+                    "mov {at}, qword ptr [{pointer} + {stack}]",
+                    "mov {t:e}, dword ptr [{at}]",
+                    "sub {t:e}, 1",
+                    "jb 7b",
+                    "mov {pointer}, qword ptr [{at} + {t} * 8 + {pointers}]",
+                    "mov dword ptr [{at}], {t:e}",
+                    "5:",
+                    "9:",
+                    pointer = out(reg) pointer,
+                    at = out(reg) _,
+                    t = out(reg) _,
+                    rseq = in(reg) self.offset,
+                    cpus = in(reg) cpus,
+                    areas = in(reg) areas.as_ptr(),
+                    key = in(reg) slot.key,
+                    set = in(reg) slot.set << layout::SET_SHIFT,
+                    size = const row::<A>(),
+                    node = const node_of(),
+                    shelf = const shelf_of::<A>(),
+                    sets = const layout::SETS,
+                    stack = const layout::STACK,
+                    pointers = const layout::POINTERS,
+                    entry = const layout::ENTRY,
+                    options(nostack),
+                );
+            }
+            NonNull::new(pointer)
+        }
+
+        /// Pushes to the stack in `slot` of this CPU's shelf, whose key's low part is read from `low`, unless the same pointer
+        /// is the last there.
+        ///
+        /// # Safety
+        /// As for [`pop`](Self::pop), and `low` may be read.
+        #[inline(always)]
+        pub(in crate::percpu) unsafe fn push<A>(
+            &self,
+            areas: NonNull<A>,
+            cpus: u32,
+            slot: Slot,
+            low: *const u32,
+            pointer: NonNull<u8>,
+        ) -> bool {
+            let done: u64;
+            // As `take`. What is stored before the commit lies above the length of the stack.
+            //
+            // SAFETY: as in `take`; a stack on a shelf has room for `limit` pointers.
+            unsafe {
+                asm!(
+                    ".pushsection __rseq_cs, \"aw\"",
+                    ".balign 32",
+                    "3:",
+                    ".long 0, 0",
+                    ".quad 4f, 5f - 4f, 6f",
+                    ".popsection",
+                    ".pushsection __rseq_failure, \"ax\"",
+                    ".byte 0x0f, 0xb9, 0x3d",
+                    ".long 0x53053053",
+                    "6:",
+                    "jmp 2f",
+                    "7:",
+                    "xor {t:e}, {t:e}",
+                    "jmp 9f",
+                    ".popsection",
+                    "2:",
+                    "lea {at}, [rip + 3b]",
+                    "mov qword ptr fs:[{rseq} + 8], {at}",
+                    "4:",
+                    "mov {at:e}, dword ptr fs:[{rseq} + 4]",
+                    "cmp {at:e}, {cpus:e}",
+                    "jae 7b",
+                    "imul {at}, {at}, {size}",
+                    "add {at}, {areas}",
+                    "cmp qword ptr [{at}], 0",
+                    "jne 7b",
+                    "mov {t:e}, dword ptr [{low}]",
+                    "or {t:r}, {key}",
+                    "lea {there}, [{at} + {set} + {shelf} + {sets}]",
+                    "mov {at}, qword ptr [{at} + {shelf}]",
+                    "cmp qword ptr [{at}], {t}",
+                    "je 8f",
+                    "mov {at}, {there}",
+                    "cmp qword ptr [{at}], {t}",
+                    "je 8f",
+                    "add {at}, {entry}",
+                    "cmp qword ptr [{at}], {t}",
+                    "jne 7b",
+                    "8:",
+                    "mov {at}, qword ptr [{at} + {stack}]",
+                    "mov {t:e}, dword ptr [{at}]",
+                    "cmp {t:e}, dword ptr [{at} + {limit}]",
+                    "jae 7b",
+                    "cmp qword ptr [{at} + {t} * 8 + {pointers} - 8], {pointer}",
+                    "je 7b",
+                    "mov qword ptr [{at} + {t} * 8 + {pointers}], {pointer}",
+                    "add {t:e}, 1",
+                    "mov dword ptr [{at}], {t:e}",
+                    "5:",
+                    "9:",
+                    at = out(reg) _,
+                    t = out(reg) done,
+                    low = in(reg) low,
+                    pointer = in(reg) pointer.as_ptr(),
+                    rseq = in(reg) self.offset,
+                    cpus = in(reg) cpus,
+                    areas = in(reg) areas.as_ptr(),
+                    key = in(reg) slot.key,
+                    set = in(reg) slot.set << layout::SET_SHIFT,
+                    there = out(reg) _,
+                    size = const row::<A>(),
+                    shelf = const shelf_of::<A>(),
+                    sets = const layout::SETS,
+                    stack = const layout::STACK,
+                    limit = const layout::LIMIT,
+                    pointers = const layout::POINTERS,
+                    entry = const layout::ENTRY,
+                    options(nostack),
+                );
+            }
+            done != 0
         }
 
         /// Afterwards no sequence that began before is under way on any CPU, and all that its threads wrote is seen.

@@ -89,14 +89,14 @@ impl BackgroundBuilder {
         }
         inner.tree.hold(node);
         let group = Group::from_held(&self.ctl, NonNull::from(node));
-        inner.drain_all();
+        inner.drain_within(node);
         let over = group.current().saturating_sub(group.high());
         if over == 0 {
             return;
         }
         let wanted = over.saturating_add(self.margin);
         let got = inner.reclaim_within(&group, wanted, Some(self.slice));
-        inner.drain_all();
+        inner.drain_within(node);
         shared.bytes.fetch_add(got.bytes, SeqCst);
         shared.runs.fetch_add(1, SeqCst);
         if got.out_of_time && got.bytes > 0 && group.current() > group.high() {

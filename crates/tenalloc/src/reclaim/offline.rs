@@ -16,7 +16,8 @@ use crate::group::owner::NOBODY;
 use crate::page::chunk::Held;
 pub use crate::page::chunk::Range;
 use crate::slab::cache::Record;
-use crate::slab::{Cache, Kind, Slab};
+use crate::slab::compact::move_objects;
+use crate::slab::{Cache, Compacted, Kind, Slab};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
 use core::time::Duration;
@@ -176,7 +177,8 @@ impl Controller {
             let record = cache.record();
             each_run(chunk, |slab| {
                 if record.pin(slab, chunk.node()) {
-                    inner.migrate_slab(record, slab);
+                    let elsewhere = || record.take_anywhere(inner);
+                    move_objects(inner, record, slab, u64::MAX, elsewhere, &mut Compacted::default());
                     record.unpin(inner, slab, chunk.node());
                 }
             });

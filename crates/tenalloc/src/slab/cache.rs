@@ -2,10 +2,12 @@
 
 mod partial;
 
+pub(super) use self::partial::Chain;
 use self::partial::Node;
 use super::config::{CacheConfig, CacheStat, NodePolicy};
 use super::debug::Layout;
 use super::geometry::{Geometry, MIN_SLOT};
+use super::ready::{self, on_shelf};
 use super::sheaf::Sheaf;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
@@ -31,10 +33,14 @@ pub(crate) struct Record {
     debug: bool,
     /// Slabs have their owner vectors from the first object on.
     pub(crate) strict: bool,
-    /// Its objects may go the fast way: of the caller's node, with nothing to be checked but addresses.
+    /// Its objects may go short ways: of the caller's node, with nothing to be checked but addresses.
     pub(crate) plain: bool,
+    /// Under which id its objects are made ready, without the node. See `ready`.
+    pub(crate) ready: u32,
     /// ceil(2^44 / slot): division by multiplication, exact for offsets below 2^20.
     reciprocal: u64,
+    /// ceil(2^64 / slot), for [`place_of`](Self::place_of).
+    inverse: u64,
     pub(crate) charge: u64,
     pub(crate) objects: u16,
     pages: u16,
@@ -118,8 +124,10 @@ impl Record {
                 link: layout.link as u32,
                 debug,
                 plain: !debug && c.policy == NodePolicy::Local,
+                ready: ready::NONE,
                 strict: inner.config.hardened || c.migrate.is_some() || debug,
                 reciprocal: (1u64 << 44).div_ceil(slot as u64),
+                inverse: u64::MAX / slot as u64 + 1,
                 charge: slot as u64 + u64::from(c.owner_bytes),
                 objects: geometry.objects,
                 pages: geometry.pages,
@@ -153,6 +161,16 @@ impl Record {
                 usize::from(inner.topology.cpus()) * size_of::<UnsafeCell<Option<Sheaf>>>(),
             );
             meta.free(this.cast(), size_of::<Self>());
+        }
+    }
+
+    /// Gives it its number, once; see the field.
+    pub(crate) fn set_number(&mut self, number: u64) {
+        self.number = number;
+        // Behind the last object is no room for another, where one would seem to begin.
+        let full = self.slab_bytes() < (u64::from(self.objects) + 1) * u64::from(self.slot);
+        if self.plain && !self.strict && self.sheaf > 0 && full {
+            self.ready = ready::id(number);
         }
     }
 
@@ -199,6 +217,15 @@ impl Record {
         ((offset as u64 * self.reciprocal) >> 44) as usize
     }
 
+    /// The object at `offset` of a slab, and whether it begins there, for a cache without red zones: the quotient is the
+    /// upper half of one product, and the rest is 0 where the lower half is less than the factor (D. Lemire, O. Kaser, N.
+    /// Kurz 2019; exact below 2^32).
+    #[inline(always)]
+    pub(crate) fn place_of(&self, offset: usize) -> (usize, bool) {
+        let product = u128::from(offset as u64) * u128::from(self.inverse);
+        ((product >> 64) as usize, (product as u64) < self.inverse)
+    }
+
     /// Where objects for a caller on `here` come from, and whether another node will do.
     #[inline]
     pub(crate) fn wanted_node(&self, here: u8, nodes: u8) -> (u8, bool) {
@@ -241,6 +268,7 @@ impl Record {
             // SAFETY: the area is locked.
             cached += unsafe { self.sheaf(cpu) }.map_or(0, |s| s.len() as u64);
         }
+        cached += all.shelves().map(|shelf| on_shelf(shelf, self)).sum::<u64>();
         cached += self.in_barns(inner);
         let (slabs, out) = self.sums(inner);
         CacheStat {

@@ -5,18 +5,41 @@
 
 use super::cache::Record;
 use super::config::CacheConfig;
+use super::ready::NONE;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
 use crate::page::PAGE;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 const SIZES: [u16; 36] = [
     8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896,
     1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
 ];
 
-pub(crate) struct Classes([AtomicPtr<Record>; SIZES.len()]);
+pub(crate) struct Classes {
+    records: [AtomicPtr<Record>; SIZES.len()],
+    /// The records' ready ids, once they are made.
+    ready: [AtomicU32; SIZES.len()],
+}
+
+/// Sizes by steps of 8 up to the largest class, for alignments below 16 and of 16: the class of each.
+static BY_SIZE: [[u8; STEPS]; 2] = [by_size(1), by_size(16)];
+const STEPS: usize = SIZES[SIZES.len() - 1] as usize / 8;
+
+const fn by_size(align: u16) -> [u8; STEPS] {
+    let mut classes = [0; STEPS];
+    let mut step = 0;
+    while step < STEPS {
+        let mut class = 0;
+        while (SIZES[class] as usize) < (step + 1) * 8 || !SIZES[class].is_multiple_of(align) {
+            class += 1;
+        }
+        classes[step] = class as u8;
+        step += 1;
+    }
+    classes
+}
 
 /// The smallest class for `size` whose slots are aligned to `align`, if any.
 pub(super) fn class_of(size: usize, align: usize) -> Option<usize> {
@@ -26,22 +49,34 @@ pub(super) fn class_of(size: usize, align: usize) -> Option<usize> {
 
 impl Classes {
     pub(crate) const fn new() -> Self {
-        Self([const { AtomicPtr::new(core::ptr::null_mut()) }; SIZES.len()])
+        Self {
+            records: [const { AtomicPtr::new(core::ptr::null_mut()) }; SIZES.len()],
+            ready: [const { AtomicU32::new(NONE) }; SIZES.len()],
+        }
     }
 
     /// Whether a cache is this class.
     pub(super) fn is(&self, class: usize, record: &Record) -> bool {
-        core::ptr::eq(self.0[class].load(Acquire), record)
+        core::ptr::eq(self.records[class].load(Acquire), record)
     }
 
     /// Whether a cache is one of the classes.
     pub(crate) fn has(&self, record: &Record) -> bool {
-        self.0.iter().any(|class| core::ptr::eq(class.load(Acquire), record))
+        self.records.iter().any(|class| core::ptr::eq(class.load(Acquire), record))
     }
 }
 
 impl Inner {
+    /// A ready object of the class for `size` bytes, aligned to `align` of 16 at most.
+    #[inline(always)]
+    pub(crate) fn malloc_ready(&self, size: usize, align: usize, owner: u32) -> Option<NonNull<u8>> {
+        let by_size = BY_SIZE.get(align / 16).filter(|_| align.is_power_of_two())?;
+        let class = *by_size.get(size.wrapping_sub(1) / 8)?;
+        self.alloc_ready(self.classes.ready[usize::from(class)].load(Relaxed), owner)
+    }
+
     /// `size` bytes for `owner`, aligned to `align`.
+    #[cold]
     pub(crate) fn malloc(&self, size: usize, align: usize, owner: u32) -> Result<NonNull<u8>> {
         if size == 0 || size > isize::MAX as usize / 2 {
             return Err(Error::BadSize { size });
@@ -52,9 +87,6 @@ impl Inner {
         match class_of(size, align) {
             Some(class) if align <= PAGE => {
                 let record = self.class(class)?;
-                if let Some(object) = self.alloc_fast(record, owner) {
-                    return Ok(object);
-                }
                 let object = self.alloc_object(record, owner, None)?;
                 if record.is_debug() {
                     record.request(object.as_ptr(), size);
@@ -66,7 +98,7 @@ impl Inner {
     }
 
     fn class(&self, class: usize) -> Result<&Record> {
-        let slot = &self.classes.0[class];
+        let slot = &self.classes.records[class];
         let record = match NonNull::new(slot.load(Acquire)) {
             Some(record) => record,
             None => self.new_class(class)?,
@@ -89,7 +121,10 @@ impl Inner {
         at -= 5;
         name[at..at + 5].copy_from_slice(b"size-");
         let name = core::str::from_utf8(&name[at..]).map_err(|_| Error::BadName)?;
-        self.add_cache(&CacheConfig::new(name, size), Some(&self.classes.0[class]))
+        let record = self.add_cache(&CacheConfig::new(name, size), Some(&self.classes.records[class]))?;
+        // SAFETY: classes stay as long as the controller.
+        self.classes.ready[class].store(unsafe { record.as_ref() }.ready, Relaxed);
+        Ok(record)
     }
 
     /// Bytes that can be used of what `malloc` gave for an address: with red zones no more than was asked for.
@@ -121,6 +156,11 @@ mod tests {
             }
         }
         assert_eq!(class_of(LARGEST + 1, 8), None);
+        for (align, by_size) in [(1, &BY_SIZE[0]), (8, &BY_SIZE[0]), (16, &BY_SIZE[1])] {
+            for size in 1..=LARGEST {
+                assert_eq!(Some(usize::from(by_size[(size - 1) / 8])), class_of(size, align));
+            }
+        }
         assert!(SIZES.is_sorted());
     }
 }

@@ -17,6 +17,8 @@ use core::sync::atomic::Ordering::*;
 pub struct Cache {
     pub(crate) ctl: Controller,
     pub(crate) record: NonNull<Record>,
+    /// The record's.
+    ready: u32,
 }
 
 // SAFETY: a record may be used from any thread.
@@ -38,11 +40,15 @@ impl Cache {
     /// [`Error::Limit`], [`Error::NoMemory`], [`Error::GroupRemoved`]; nothing is charged then.
     #[inline(always)]
     pub fn alloc(&self, group: &Group) -> Result<NonNull<u8>> {
-        let (inner, owner) = (self.ctl.inner(), group.owner_id(&self.ctl)?);
-        match inner.alloc_fast(self.record(), owner) {
+        match self.ctl.inner().alloc_ready(self.ready, group.ready_owner(&self.ctl)) {
             Some(object) => Ok(object),
-            None => inner.alloc_object(self.record(), owner, None),
+            None => self.alloc_slowly(group),
         }
+    }
+
+    #[cold]
+    fn alloc_slowly(&self, group: &Group) -> Result<NonNull<u8>> {
+        self.ctl.inner().alloc_object(self.record(), group.owner_id(&self.ctl)?, None)
     }
 
     /// As [`alloc`](Self::alloc), for an object that will be on a list of `lru`: the lists are made first, and the
@@ -92,11 +98,11 @@ impl Cache {
     #[inline(always)]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<()> {
         let inner = self.ctl.inner();
-        if inner.free_fast(object, Some(self.record())) {
+        if inner.free_ready(object, Some(self.record())) {
             return Ok(());
         }
         // SAFETY: the caller's promise.
-        unsafe { inner.free_object(object, Some(self.record())) }
+        unsafe { inner.free_slowly(object, Some(self.record())) }
     }
 
     /// Its name.
@@ -179,8 +185,9 @@ impl Cache {
     /// Wraps a record for a caller who holds the caches' list, or has just made it.
     pub(crate) fn from_record(ctl: &Controller, record: NonNull<Record>) -> Self {
         // SAFETY: listed records are in place.
-        unsafe { record.as_ref() }.holders.fetch_add(1, Relaxed);
-        Self { ctl: ctl.clone(), record }
+        let r = unsafe { record.as_ref() };
+        r.holders.fetch_add(1, Relaxed);
+        Self { ctl: ctl.clone(), record, ready: r.ready }
     }
 }
 

@@ -13,25 +13,28 @@
 //!   [`Cache`], what users hold.
 //! * `classes`: any size by way of caches and page runs.
 //! * `realloc`: the same object, smaller or larger.
+//! * `compact`: movable objects moved together, so that slabs become empty.
 //! * `nolock`: for signal handlers.
 //! * `debug`: red zones and poison.
-//! * `path`: the way of an object, from request to owner entry and back; `fast`: that of most.
+//! * `path`: the way of an object, from request to owner entry and back. `ready`: the way of most.
 
 pub(crate) mod cache;
 pub(crate) mod classes;
+pub(crate) mod compact;
 mod config;
 mod debug;
-mod fast;
 mod geometry;
 mod handle;
 mod nolock;
 pub(crate) mod owners;
 pub(crate) mod path;
+pub(crate) mod ready;
 mod realloc;
 mod sheaf;
 #[expect(clippy::module_inception, reason = "the room is named after its main thing")]
 mod slab;
 
+pub use compact::Compacted;
 pub use config::{CacheConfig, CacheStat, NodePolicy};
 pub use debug::{Damage, Overwritten};
 pub use geometry::Geometry;

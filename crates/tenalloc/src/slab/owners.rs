@@ -147,6 +147,16 @@ impl Owners {
         }
     }
 
+    /// As [`get`](Self::get), but 0 too is told of a vector's entry.
+    #[inline(always)]
+    pub(crate) fn peek(&self, index: usize) -> Option<u32> {
+        let word = self.0.load(Acquire);
+        if word & 1 == 1 {
+            return Some((word >> 1) as u32);
+        }
+        NonNull::new(word as usize as *mut AtomicU32).map(|v| self.entry(v, index).load(Relaxed))
+    }
+
     /// Whether each object has an entry of its own.
     pub(crate) fn is_vector(&self) -> bool {
         matches!(read(self.0.load(Acquire)), Word::Vector(_))

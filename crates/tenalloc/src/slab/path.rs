@@ -93,8 +93,9 @@ impl Inner {
             record.put_back(self, NonNull::from(slab), object.as_ptr());
             Err(Error::NoMemory { bytes: vectors.len() * size_of::<u32>() })
         });
-        if object.is_err() {
-            self.pay_back(&mut cpu, owner, record.charge);
+        match object {
+            Ok(_) => self.make_ready(&mut cpu, record, owner),
+            Err(_) => self.pay_back(&mut cpu, owner, record.charge),
         }
         self.see_to(cpu, sleep);
         object
@@ -141,17 +142,10 @@ impl Inner {
             node.map_or_else(|| record.wanted_node(cpu.node(), nodes), |node| (node, true));
         let mut object = None;
         if node == cpu.node() && record.sheaf_capacity() > 0 {
-            // SAFETY: the area of this CPU is locked.
-            let sheaf = unsafe { record.sheaf(cpu.cpu()) };
-            object = sheaf.and_then(Sheaf::pop);
-            if object.is_none()
-                && let Some(full) = sheaf.and_then(|empty| record.full_for(self, node, empty))
-            {
-                // SAFETY: as above.
-                unsafe { record.set_sheaf(cpu.cpu(), Some(full)) };
-                object = full.pop();
-            }
+            object = self.at_hand(cpu, record);
             if object.is_none() {
+                // SAFETY: the area of this CPU is locked.
+                let sheaf = unsafe { record.sheaf(cpu.cpu()) };
                 // What is not needed now fills half the sheaf: frees are as likely to follow.
                 let sheaf = sheaf.or_else(|| self.new_sheaf(cpu, record));
                 let spare = sheaf.map_or(0, |s| s.capacity() / 2);
@@ -171,6 +165,19 @@ impl Inner {
             record.take_out(self, other, 1, |taken| object = Some(taken));
         }
         object.and_then(NonNull::new).ok_or(Error::NoMemory { bytes: record.slab_bytes() as usize })
+    }
+
+    /// A free object of the CPU's node that no slab must be looked for: from its sheaf, or a full one of the barn.
+    pub(super) fn at_hand(&self, cpu: &Locked<'_>, record: &Record) -> Option<*mut u8> {
+        // SAFETY: the area of this CPU is locked.
+        let sheaf = unsafe { record.sheaf(cpu.cpu()) }?;
+        if let Some(object) = sheaf.pop() {
+            return Some(object);
+        }
+        let full = record.full_for(self, cpu.node(), sheaf)?;
+        // SAFETY: as above.
+        unsafe { record.set_sheaf(cpu.cpu(), Some(full)) };
+        full.pop()
     }
 
     fn new_sheaf(&self, cpu: &Locked<'_>, record: &Record) -> Option<Sheaf> {
@@ -206,44 +213,14 @@ impl Inner {
         record.put_back(self, slab, object.as_ptr());
     }
 
-    /// Moves the live objects of a pinned slab of `record` elsewhere, as far as its `migrate` agrees. The owner of each
-    /// goes along; what it is charged stays. Returns how many were moved.
-    pub(crate) fn migrate_slab(&self, record: &Record, slab: NonNull<Slab>) -> u64 {
-        let Some(migrate) = record.migrate() else { return 0 };
-        // SAFETY: pinned by the caller, so in place.
-        let s = unsafe { slab.as_ref() };
-        let mut moved = 0;
-        for index in 0..record.objects {
-            let Some(owner) = s.owners.get(index.into()) else { continue };
-            let to = self.take_object(&self.lock_cpu(), record, None);
-            let Ok(to) = to else { break };
-            let (Some(from), Some(to_slab)) =
-                (NonNull::new(s.object(index, record)), self.chunks.find(to.as_ptr() as usize))
-            else {
-                break;
-            };
-            // SAFETY: the new object is out, so its slab is in place.
-            let t = unsafe { to_slab.as_ref() };
-            let to_index = record.index_of(to.as_ptr() as usize - t.base() as usize);
-            // The owner first: the program may free the new object as soon as it knows of it.
-            let known = t.owners.set(to_index, owner, true, &self.vectors(t));
-            // SAFETY: `from` was live a moment ago and its memory stays readable; `to` is nobody's yet.
-            if known && unsafe { migrate.migrate(from, to) } {
-                if record.is_debug() {
-                    record.retire(from.as_ptr());
-                }
-                if s.owners.take(index.into()).is_some() {
-                    record.put_back(self, slab, from.as_ptr());
-                }
-                moved += 1;
-            } else {
-                if known {
-                    t.owners.take(to_index);
-                }
-                record.put_back(self, to_slab, to.as_ptr());
-            }
+    /// Puts an object away that was ready.
+    pub(super) fn put_away(&self, cpu: &Locked<'_>, record: &Record, object: *mut u8) {
+        self.disown(record, object);
+        if let Some(object) = NonNull::new(object) {
+            // SAFETY: the object is out, so its slab is in place.
+            let slab = unsafe { self.chunks.run_of(object.as_ptr() as usize) };
+            self.put_object(cpu, record, slab, object);
         }
-        moved
     }
 
     /// Returns a sheaf's objects to their slabs until `keep` are left. All are of the CPU's node.
@@ -252,16 +229,27 @@ impl Inner {
         record.put_all_back(self, node, rest);
     }
 
-    /// Returns what the sheaves of a cache hold to its slabs, those of every CPU and in barns.
+    /// Returns what a cache has ready and in sheaves to its slabs, those of every CPU and in barns.
     pub(crate) fn flush_cache(&self, record: &Record) {
-        let all = self.areas.lock_all();
-        for (cpu, node) in all.cpus() {
+        self.flush_all(record, |_| {});
+    }
+
+    fn flush_all(&self, record: &Record, each: impl Fn(u16)) {
+        let mut all = self.areas.lock_all();
+        for (cpu, node, _, shelf) in all.rows() {
+            let back = |owner, bytes| self.return_to_tree(owner, bytes);
+            self.take_ready(shelf, record, back, |object| {
+                record.put_all_back(self, node, core::iter::once(object));
+            });
             // SAFETY: the area is locked.
             if let Some(sheaf) = unsafe { record.sheaf(cpu) } {
                 self.flush(record, node, sheaf, 0);
             }
+            each(cpu);
         }
         self.empty_barns(record);
+        drop(all);
+        self.settle();
     }
 
     /// With all areas locked, so that nothing comes to a barn meanwhile.
@@ -277,18 +265,23 @@ impl Inner {
 
     /// Takes every sheaf of a cache away.
     pub(crate) fn drop_sheaves(&self, record: &Record) {
-        let all = self.areas.lock_all();
-        for (cpu, node) in all.cpus() {
-            // SAFETY: the area is locked; the sheaf is empty when it goes.
-            unsafe {
-                if let Some(sheaf) = record.sheaf(cpu) {
-                    self.flush(record, node, sheaf, 0);
-                    record.set_sheaf(cpu, None);
-                    sheaf.destroy(&self.meta);
-                }
+        // SAFETY: the area is locked when this is called, and the sheaf was emptied.
+        self.flush_all(record, |cpu| unsafe {
+            if let Some(sheaf) = record.sheaf(cpu) {
+                record.set_sheaf(cpu, None);
+                sheaf.destroy(&self.meta);
             }
-        }
-        self.empty_barns(record);
+        });
+    }
+
+    /// As [`free_object`](Self::free_object), out of the way.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    pub(crate) unsafe fn free_slowly(&self, object: NonNull<u8>, expected: Option<&Record>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.free_object(object, expected) }
     }
 
     /// Frees an object found by its address; `expected`: the cache that it must belong to.
@@ -312,8 +305,13 @@ impl Inner {
             s.owners.get(index).ok_or(Error::DoubleFree { address })?;
             damage = record.retire(object.as_ptr());
         }
-        let owner = s.owners.take(index).ok_or(Error::DoubleFree { address })?;
         let mut cpu = self.lock_cpu();
+        if let Some(record) = record
+            && self.free_with_growth(&mut cpu, record, s, index, object)?
+        {
+            return Ok(());
+        }
+        let owner = s.owners.take(index).ok_or(Error::DoubleFree { address })?;
         match record {
             Some(record) => {
                 // Read first: once its last object is back the cache may be destroyed by another thread.

@@ -6,9 +6,10 @@
 
 use super::cache::Record;
 use super::owners::Owners;
+use super::ready::NONE;
 use crate::page::PAGE;
 use core::ptr::null_mut;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Ends a free list.
 const NIL: u16 = u16::MAX;
@@ -46,10 +47,14 @@ pub(crate) struct Slab {
     pub(crate) kind: Kind,
     /// Which list it is in; see `cache`.
     pub(crate) list: u8,
-    /// Its chunk is being emptied: no object of it is handed out.
+    /// It, or its chunk, is being emptied: no object of it is handed out, and none that comes back is kept in a sheaf.
     pub(crate) offline: AtomicBool,
     /// Free objects of it are not on the list: it was overwritten, or they were. Made good when it is empty.
     pub(crate) broken: bool,
+    /// It is being emptied, whatever becomes of its chunk. Guarded by the lock of the chunks.
+    pub(crate) withdrawn: bool,
+    /// Under which id its objects are made ready. See `ready`.
+    pub(crate) ready: AtomicU32,
 }
 
 const _: () = assert!(core::mem::size_of::<Slab>() == 64);
@@ -72,6 +77,8 @@ impl Slab {
             list: u8::MAX,
             offline: AtomicBool::new(false),
             broken: false,
+            withdrawn: false,
+            ready: AtomicU32::new(NONE),
         }
     }
 

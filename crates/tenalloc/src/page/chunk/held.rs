@@ -51,8 +51,7 @@ impl Chunks {
                 any = true;
                 h.offline = on;
                 for index in 0..h.descs {
-                    // SAFETY: descriptors below `descs` were initialised; the flag is atomic.
-                    unsafe { (*Header::desc(at, index)).offline.store(on, Release) };
+                    mark(Header::desc(at, index), on);
                 }
                 let next = h.all_next;
                 if !h.huge {
@@ -87,10 +86,21 @@ impl Chunks {
             // SAFETY: listed chunks are mapped; the lock is held.
             let h = unsafe { &*at };
             for index in (0..h.descs).filter(|_| range.has(at)) {
-                // SAFETY: descriptors below `descs` were initialised; the flag is atomic.
-                unsafe { (*Header::desc(at, index)).offline.store(offline, Release) };
+                mark(Header::desc(at, index), offline);
             }
             at = h.all_next;
+        }
+    }
+
+    /// Says of one run, which stays in place meanwhile, whether its objects may be handed out; in a chunk that is being
+    /// emptied none may.
+    pub(crate) fn withdraw(&self, run: NonNull<Slab>, on: bool) {
+        let _s = self.state.lock();
+        let run = run.as_ptr();
+        // SAFETY: the run is in place, and so is its chunk; the lock is held.
+        unsafe {
+            (*run).withdrawn = on;
+            mark(run, (*(chunk_of((*run).base() as usize) as *mut Header)).offline);
         }
     }
 
@@ -172,6 +182,12 @@ impl Chunks {
             self.departures.bump();
         }
     }
+}
+
+/// Notes in a run whether its chunk is being emptied. The lock of the chunks is held.
+fn mark(run: *mut Slab, offline: bool) {
+    // SAFETY: callers pass descriptors that were initialised; the flags are atomic, or behind the lock.
+    unsafe { (*run).set_offline(offline || (*run).withdrawn) };
 }
 
 /// Whether a chunk in `range` is being emptied.

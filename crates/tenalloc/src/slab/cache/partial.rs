@@ -1,28 +1,41 @@
 //! A cache's slabs on one node: which have free objects, how full they are, when one is made and when it goes.
+//!
+//! `sparse`: slabs that are taken off the lists to be emptied. `pinned`: slabs of a chunk that somebody goes through.
 
+mod pinned;
+mod sparse;
+
+pub(in crate::slab) use self::sparse::Chain;
 use super::Record;
 use crate::controller::Inner;
 use crate::page::PAGE;
-use crate::page::chunk::Held;
 use crate::slab::sheaf::{Barn, Sheaf};
 use crate::slab::slab::{Kind, Slab};
 use crate::sync::{Guard, Lock};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 
-/// Lists of slabs with free objects: 0 to 3 by how full they are, and the empty ones.
-const FULLNESS: usize = 4;
+/// Lists of slabs with free objects: 0 to 31 by how full they are, and the empty ones. With up to 32 objects a slab each
+/// number of them has a list of its own.
+const FULLNESS: usize = 32;
 const EMPTY: u8 = FULLNESS as u8;
 /// A slab without free objects is in no list.
 const NOWHERE: u8 = u8::MAX;
 /// It was given back: its descriptor may still be found in a chunk that is held, but is nobody's slab.
 const GONE: u8 = u8::MAX - 1;
+/// Somebody is emptying it (`sparse`): it is in no list, and does not go before he lets go of it.
+const HELD: u8 = u8::MAX - 2;
 
 /// A cache's slabs on one node.
 pub(crate) struct Node {
     lists: [*mut Slab; FULLNESS + 1],
+    /// Which of the lists of partly filled slabs have any.
+    listed: u32,
     slabs: u64,
     empty: u64,
+    /// Slabs that are held, and objects out of them.
+    held: u64,
+    held_out: u64,
     /// Objects out: with users and in sheaves.
     out: u64,
     barn: Barn,
@@ -30,7 +43,28 @@ pub(crate) struct Node {
 
 impl Node {
     pub(super) const fn new() -> Self {
-        Self { lists: [null_mut(); FULLNESS + 1], slabs: 0, empty: 0, out: 0, barn: Barn::new() }
+        Self {
+            lists: [null_mut(); FULLNESS + 1],
+            listed: 0,
+            slabs: 0,
+            empty: 0,
+            held: 0,
+            held_out: 0,
+            out: 0,
+            barn: Barn::new(),
+        }
+    }
+
+    /// The partly filled slab with the fewest free objects, as far as the lists tell.
+    fn fullest(&self) -> Option<*mut Slab> {
+        let list = self.listed.checked_ilog2()?;
+        Some(self.lists[list as usize])
+    }
+
+    /// One object of `slab` less is out.
+    fn came_back(&mut self, slab: &Slab) {
+        self.out -= 1;
+        self.held_out -= u64::from(slab.list == HELD);
     }
 }
 
@@ -76,12 +110,10 @@ impl Record {
         let mut got = 0;
         while got < want {
             // The fullest slabs first: what is nearly empty gets a chance to go.
-            let list = (0..=FULLNESS)
-                .rev()
-                .map(|l| (l + FULLNESS) % (FULLNESS + 1))
-                .find(|l| !n.lists[*l].is_null());
-            let slab = match list {
-                Some(list) => n.lists[list],
+            let empty = n.lists[usize::from(EMPTY)];
+            let slab = match n.fullest() {
+                Some(slab) => slab,
+                None if !empty.is_null() => empty,
                 // A new slab only for the first object: a refill does not grow the cache for its tail.
                 None if got == 0 => match self.new_slab(inner, &mut n, node) {
                     Some(slab) => slab,
@@ -114,10 +146,24 @@ impl Record {
         got
     }
 
+    /// A free object of the node that its policy says for this CPU, or of another.
+    pub(crate) fn take_anywhere(&self, inner: &Inner) -> Option<NonNull<u8>> {
+        let nodes = inner.topology.nodes();
+        let (wanted, elsewhere) = self.wanted_node(inner.lock_cpu().node(), nodes);
+        let others = (0..nodes).filter(|node| elsewhere && *node != wanted);
+        core::iter::once(wanted).chain(others).find_map(|node| {
+            let mut object = None;
+            self.take_out(inner, node, 1, |taken| object = NonNull::new(taken));
+            object
+        })
+    }
+
     fn new_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, node: u8) -> Option<*mut Slab> {
         let slab = inner.chunks.alloc(self.pages.into(), PAGE, node, Kind::Slab)?.as_ptr();
         // SAFETY: just made and ours; who walks over the chunk may be looking (`owns`).
         unsafe { cache_of(slab) }.store(core::ptr::from_ref(self).cast_mut(), Release);
+        // SAFETY: as above.
+        unsafe { (*slab).allow_ready(self) };
         inner.slab_bytes.fetch_add(self.slab_bytes(), Relaxed);
         n.slabs += 1;
         self.relist(n, slab);
@@ -145,22 +191,28 @@ impl Record {
     fn put_back_locked(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: NonNull<Slab>, object: *mut u8) {
         let slab = slab.as_ptr();
         // SAFETY: the lock is held.
-        unsafe { (*slab).push(object, self) };
-        n.out -= 1;
+        unsafe {
+            (*slab).push(object, self);
+            n.came_back(&*slab);
+        }
         self.relist(n, slab);
         // SAFETY: the lock is held.
-        if unsafe { (*slab).out } == 0 {
-            // SAFETY: as above. Nobody has an object of the slab or is on his way to one.
-            unsafe {
-                (*slab).owners.reset(&inner.vectors(&*slab));
-                (*slab).renew();
-            }
-            // SAFETY: as above.
-            let unwanted = unsafe { (*slab).offline.load(Acquire) };
-            let others = n.empty > 1 || n.lists[..FULLNESS].iter().any(|l| !l.is_null());
-            if others || unwanted {
-                self.drop_slab(inner, n, slab);
-            }
+        if unsafe { (*slab).out == 0 && (*slab).list != HELD } {
+            self.emptied(inner, n, slab);
+        }
+    }
+
+    /// Sees to a slab from which no object is out any more, nor will come back.
+    fn emptied(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: *mut Slab) {
+        // SAFETY: the lock is held. Nobody has an object of the slab or is on his way to one.
+        unsafe {
+            (*slab).owners.reset(&inner.vectors(&*slab));
+            (*slab).renew();
+        }
+        // SAFETY: as above.
+        let unwanted = unsafe { (*slab).offline.load(Acquire) };
+        if n.empty > 1 || n.listed != 0 || unwanted {
+            self.drop_slab(inner, n, slab);
         }
     }
 
@@ -174,8 +226,8 @@ impl Record {
         unsafe {
             (*slab).out -= 1;
             (*slab).broken = true;
+            n.came_back(&*slab);
         }
-        n.out -= 1;
         self.relist(&mut n, slab);
     }
 
@@ -187,86 +239,6 @@ impl Record {
         inner.slab_bytes.fetch_sub(self.slab_bytes(), Relaxed);
         // SAFETY: an empty slab, in no list, with no vector.
         unsafe { inner.chunks.free(NonNull::new_unchecked(slab)) };
-    }
-
-    /// Takes the slabs of chunks that are being emptied off the lists of `node`, or puts those back that no longer are.
-    pub(crate) fn isolate(&self, inner: &Inner, chunk: Held, node: u8) {
-        let mut page = 0;
-        while let Some((slab, next)) = chunk.next_run(page) {
-            page = next;
-            let mut n = self.node(node).lock();
-            if self.owns(slab) {
-                let slab = slab.as_ptr();
-                self.relist(&mut n, slab);
-                // SAFETY: the lock is held.
-                let (out, offline) = unsafe { ((*slab).out, (*slab).offline.load(Acquire)) };
-                if out == 0 && offline {
-                    self.drop_slab(inner, &mut n, slab);
-                }
-            }
-        }
-    }
-
-    /// Whether a run of a chunk that is held is a slab of this cache. The lock of its node is held.
-    fn owns(&self, slab: NonNull<Slab>) -> bool {
-        // SAFETY: descriptors of such a chunk are not used again; while the lock is held a slab of
-        // this cache stays one. It may have gone between the look at the chunk and the lock. One that is not of this
-        // cache may be in the making: its kind is fixed by then, its cache is not.
-        unsafe {
-            (*slab.as_ptr()).kind == Kind::Slab
-                && core::ptr::eq(cache_of(slab.as_ptr()).load(Acquire), self)
-                && (*slab.as_ptr()).list != GONE
-        }
-    }
-
-    /// Runs `look` on a slab of this cache in a chunk that is held, with the lock of its node; 0 if it is none.
-    pub(in crate::slab) fn with_slab(
-        &self,
-        slab: NonNull<Slab>,
-        node: u8,
-        look: impl FnOnce(&mut Slab) -> u64,
-    ) -> u64 {
-        let _n = self.node(node).lock();
-        // SAFETY: a slab of this cache stays one while the lock is held, and only `owners` is touched without it.
-        if self.owns(slab) { look(unsafe { &mut *slab.as_ptr() }) } else { 0 }
-    }
-
-    /// Keeps a slab of this cache in a chunk that is held from going. False: it is none, or went.
-    pub(crate) fn pin(&self, slab: NonNull<Slab>, node: u8) -> bool {
-        let mut n = self.node(node).lock();
-        // An empty slab may be on its way out, and one in the list of empty ones must not be counted as used.
-        // SAFETY: as in `owns`.
-        let owned = self.owns(slab) && unsafe { (*slab.as_ptr()).out } > 0;
-        if owned {
-            // SAFETY: the lock is held.
-            unsafe { (*slab.as_ptr()).out += 1 };
-            n.out += 1;
-        }
-        owned
-    }
-
-    /// Objects handed out of a pinned slab, without the pin.
-    pub(crate) fn out(&self, slab: NonNull<Slab>, node: u8) -> u32 {
-        let _n = self.node(node).lock();
-        // SAFETY: pinned, so in place; the lock is held.
-        u32::from(unsafe { (*slab.as_ptr()).out }) - 1
-    }
-
-    /// The reverse of [`pin`](Self::pin).
-    pub(crate) fn unpin(&self, inner: &Inner, slab: NonNull<Slab>, node: u8) {
-        let mut n = self.node(node).lock();
-        let slab = slab.as_ptr();
-        // SAFETY: pinned, so in place; the lock is held.
-        unsafe { (*slab).out -= 1 };
-        n.out -= 1;
-        // SAFETY: as above.
-        if unsafe { (*slab).out } == 0 {
-            // SAFETY: as above; nobody has an object of the slab.
-            unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
-            self.drop_slab(inner, &mut n, slab);
-        } else {
-            self.relist(&mut n, slab);
-        }
     }
 
     /// Gives back every empty slab. Returns their bytes.
@@ -287,6 +259,7 @@ impl Record {
         // SAFETY: a slab of ours; the lock is held.
         let s = unsafe { &mut *slab };
         let list = match s.out {
+            _ if s.list == HELD => return,
             _ if s.offline.load(Acquire) => NOWHERE,
             0 => EMPTY,
             out if out >= self.objects => NOWHERE,
@@ -306,6 +279,7 @@ impl Record {
             }
             *head = slab;
             n.empty += u64::from(list == EMPTY);
+            n.listed |= 1u32.checked_shl(list.into()).unwrap_or(0);
             s.list = list;
         }
     }
@@ -332,11 +306,14 @@ fn unlist(n: &mut Guard<'_, Node>, slab: *mut Slab) {
     // SAFETY: a slab of this node; the lock is held.
     unsafe {
         let s = &mut *slab;
-        if s.list == NOWHERE {
+        if s.list >= HELD {
             return;
         }
         if s.prev.is_null() {
             n.lists[usize::from(s.list)] = s.next;
+            if s.next.is_null() {
+                n.listed &= !1u32.checked_shl(s.list.into()).unwrap_or(0);
+            }
         } else {
             (*s.prev).next = s.next;
         }

@@ -50,6 +50,8 @@ bench: ## beside other allocators: tables of ratios, out/bench.json and charts i
 	@echo "Getting the peers, the first time about 2 minutes"
 	@scripts/peers out/peers
 	$(CARGO) build --release --locked -p tenalloc-bench
+	$(CARGO) build --release --locked -p tenalloc-capi
+	@crates/capi/link $(BUILT)/release/libtenalloc_capi.a out/peers
 	@$(BUILT)/release/tenalloc-bench $(if $(filter all,$(BENCH)),--all) out/peers out
 
 soak: ## repeat property tests, thread tests and random life for SOAK_SECONDS=600, with new seeds and SOAK_CASES=4096 cases

@@ -369,6 +369,19 @@ int ten_cache_free(const ten_cache *cache, void *object) TEN_NOEXCEPT;
 /* Gives back what it holds free; returns bytes of slabs. */
 uint64_t ten_cache_shrink(const ten_cache *cache) TEN_NOEXCEPT;
 
+typedef struct ten_compacted {
+    uint64_t moved;   /* objects moved */
+    uint64_t refused; /* objects that ten_migrate did not move */
+    uint64_t slabs;   /* slabs fewer than before */
+    uint64_t bytes;   /* their bytes */
+} ten_compacted;
+
+/* Moves objects of a cache with ten_migrate (or of all such caches) out of the sparsest slabs into the fullest, at most
+ * most objects; of other caches only empty slabs go. ten_controller_trim then gives the pages to the system. out may be
+ * NULL. */
+int ten_cache_compact(const ten_cache *cache, uint64_t most, ten_compacted *out) TEN_NOEXCEPT;
+int ten_controller_compact(const ten_controller *ctl, uint64_t most, ten_compacted *out) TEN_NOEXCEPT;
+
 enum ten_damaged {
     TEN_DAMAGE_RED_ZONE = 0,    /* the program wrote beyond an object */
     TEN_DAMAGE_FREE_OBJECT = 1, /* the program wrote to an object after it freed it */

@@ -1,11 +1,11 @@
 //! Objects of any size, and what is found from an address alone.
 
-use crate::error::{Failure, address, call, figure, guard};
+use crate::error::{Failure, address, call, figure, guard, hot_address, hot_call, note_null};
 use crate::handle::{Out, controller, given, open, string, ten_controller, ten_group, ten_owner};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use tenalloc::{Error, Group};
+use tenalloc::{Controller, Error, Group};
 
 /// What C expects of `malloc`: `alignof(max_align_t)`.
 const ALIGN: usize = 16;
@@ -16,14 +16,15 @@ fn object(address: *mut c_void) -> Result<NonNull<u8>, Failure> {
 }
 
 fn malloc(group: &Group, align: usize, size: usize) -> Result<NonNull<u8>, Failure> {
-    // An object of 0 bytes has an address of its own.
     Ok(group.controller().malloc(group, size.max(1), align)?)
 }
 
 /// `size` bytes of a group.
 #[unsafe(no_mangle)]
 pub extern "C" fn ten_malloc(group: Option<&ten_group>, size: usize) -> *mut c_void {
-    address(|| malloc(&given(group, "group")?.0, ALIGN, size))
+    let Some(group) = group else { return note_null(Failure::Null("group")) };
+    // An object of 0 bytes has an address of its own.
+    hot_address(|| group.0.controller().malloc(&group.0, size.max(1), ALIGN))
 }
 
 /// `size` bytes of the thread's group.
@@ -120,10 +121,14 @@ pub unsafe extern "C" fn ten_realloc_zeroed(
 /// Nobody uses the object any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ten_free(ctl: Option<&ten_controller>, at: *mut c_void) -> c_int {
-    call(|| match NonNull::new(at.cast()) {
+    let Some(object) = NonNull::new(at.cast()) else { return 0 };
+    hot_call(|| {
+        let ctl = match ctl {
+            Some(ctl) => &ctl.0,
+            None => Controller::global()?,
+        };
         // SAFETY: the caller's promise.
-        Some(object) => Ok(unsafe { controller(ctl)?.free(object) }?),
-        None => Ok(()),
+        unsafe { ctl.free(object) }
     })
 }
 

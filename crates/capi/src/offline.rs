@@ -1,4 +1,4 @@
-//! Memory taken out of use, and what removed groups left behind.
+//! Memory taken out of use, objects moved together, and what removed groups left behind.
 
 use crate::error::{Failure, call};
 use crate::handle::{Transparent, controller, given, ten_cache, ten_controller, ten_group};
@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null;
 use core::time::Duration;
-use tenalloc::Range;
+use tenalloc::{Compacted, Range};
 
 /// Something that keeps memory from being taken out of use.
 #[derive(Debug)]
@@ -129,6 +129,58 @@ pub extern "C" fn ten_orphans(
             };
             each(&shown, arg);
         });
+        Ok(())
+    })
+}
+
+/// What a compaction did.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ten_compacted {
+    /// Objects moved.
+    pub moved: u64,
+    /// Objects that could not be.
+    pub refused: u64,
+    /// Slabs fewer than before.
+    pub slabs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl From<Compacted> for ten_compacted {
+    fn from(c: Compacted) -> Self {
+        Self { moved: c.moved, refused: c.refused, slabs: c.slabs, bytes: c.bytes }
+    }
+}
+
+/// Moves objects of a cache out of the sparsest slabs.
+#[unsafe(no_mangle)]
+pub extern "C" fn ten_cache_compact(
+    cache: Option<&ten_cache>,
+    most: u64,
+    out: Option<&mut MaybeUninit<ten_compacted>>,
+) -> c_int {
+    call(|| {
+        let done = given(cache, "cache")?.0.compact(most);
+        if let Some(out) = out {
+            out.write(done.into());
+        }
+        Ok(())
+    })
+}
+
+/// Moves objects of every movable cache.
+#[unsafe(no_mangle)]
+pub extern "C" fn ten_controller_compact(
+    ctl: Option<&ten_controller>,
+    most: u64,
+    out: Option<&mut MaybeUninit<ten_compacted>>,
+) -> c_int {
+    call(|| {
+        let done = controller(ctl)?.compact(most);
+        if let Some(out) = out {
+            out.write(done.into());
+        }
         Ok(())
     })
 }

@@ -222,9 +222,13 @@ static void out_of_use(void) {
     uint64_t bytes = 0;
     OK(ten_offline_chunk(ctl, movable, 1000000000, pinned, &pins, &bytes));
     CHECK(movable != before && ((char *)movable)[63] == 9 && bytes >= 2 << 20);
-    OK(ten_cache_free(cache, movable));
+    ten_compacted compacted;
+    OK(ten_cache_compact(cache, UINT64_MAX, &compacted)); /* one object: nothing to be saved */
+    CHECK(compacted.refused == 0);
+    OK(ten_controller_compact(ctl, UINT64_MAX, NULL));
     OK(ten_controller_caches(ctl, another, &number));
     CHECK(number >= 2);
+    OK(ten_cache_free(cache, movable));
     OK(ten_cache_destroy(cache));
     ten_cache_close(cache);
 }

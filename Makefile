@@ -62,9 +62,10 @@ fuzz: ## throw damaged recordings at the readers, FUZZ_SECONDS=60 a target (opti
 	@scripts/need rust cc nightly fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-miri: ## owner words, lists, stocks and counters under miri, which sees undefined behaviour (optional: nightly, miri)
+miri: ## owner words, lists, stocks, counters, owned values and collections under miri, which sees undefined behaviour (optional: nightly, miri)
 	@scripts/need rust nightly miri
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib -- owners:: list:: stock:: counter::
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows" PROPTEST_CASES=4 $(CARGO) +nightly miri test -p tenalloc --features allocator-api2 --test owned --test collections
 
 install: ## the command, the C library, their manual pages, to PREFIX=/usr/local (also LIBDIR=, DESTDIR=)
 	@scripts/need rust cc

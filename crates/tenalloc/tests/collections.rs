@@ -1,15 +1,16 @@
 //! Collections of allocator-api2 in a group, against plain ones.
 #![cfg(feature = "allocator-api2")]
 
+mod heap;
+
 use allocator_api2::alloc::{Allocator, Layout};
 use allocator_api2::boxed::Box;
 use allocator_api2::vec::Vec;
 use std::ptr::NonNull;
-use tenalloc::{Config, Controller, Group, GroupAlloc};
+use tenalloc::{Group, GroupAlloc};
 
 fn world() -> Group {
-    let ctl = Controller::new(Config::new().exact_charges(true)).unwrap();
-    ctl.root().create("group").unwrap()
+    heap::world().1
 }
 
 proptest::proptest! {

@@ -1,17 +1,13 @@
 //! Values in objects of a group: what they cost, that they are dropped once, and what happens at the end of a group, of a
 //! controller, of a limit, and in a panic.
 
+mod heap;
+
+use heap::world;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use tenalloc::{CacheConfig, Config, Controller, Error, Group, OWNER_BYTES, Owned};
-
-/// A controller whose figures are exact, and a group.
-fn world() -> (Controller, Group) {
-    let ctl = Controller::new(Config::new().exact_charges(true)).unwrap();
-    let group = ctl.root().create("group").unwrap();
-    (ctl, group)
-}
+use tenalloc::{CacheConfig, Error, OWNER_BYTES, Owned};
 
 /// Counts its drops; panics in one, if told so.
 struct Counted(Rc<Cell<u32>>, bool);

@@ -68,6 +68,22 @@ fn valgrind_finds_nothing() {
     }
 }
 
+/// The first program of docs/c.md, as it stands there, prints what it says there, but for the address.
+#[test]
+fn the_page_says_what_its_program_prints() {
+    let page = fs::read_to_string(built().root.join("docs/c.md")).expect("docs/c.md");
+    let block =
+        |from: &str| page.split_once(from).and_then(|(_, rest)| rest.split_once("```")).expect("a block").0;
+    let source = built().out.join("first.c");
+    fs::write(&source, block("```c\n")).expect("a file");
+    if has("gcc") {
+        let printed = run(&mut Command::new(compile("gcc", &[], &source, "first")));
+        let told = block("./first\n");
+        let rest = |text: &str| text.split_once(", ").expect("an address").1.to_owned();
+        assert_eq!(rest(&printed), rest(told));
+    }
+}
+
 /// Eight clients on real sockets: at each quiet point both countings are equal to the byte, and only the client that asks
 /// for more than its limit is refused.
 #[test]

@@ -629,7 +629,7 @@ int ten_group_stat_get(const ten_group *group, ten_group_stat *out, size_t size)
 int ten_cache_stat_get(const ten_cache *cache, ten_cache_stat *out, size_t size) TEN_NOEXCEPT;
 
 /* The same as lines of name and value, like cgroup v2's files (of a group: its limits and events too), and as one JSON
- * object (of a controller: its caches too; of a group: its descendants, depth levels down). Takes no memory. Figures
+ * object (of a controller: its caches too; of a group: its descendants, depth levels down, 64 at most). Takes no memory. Figures
  * change between two calls: leave some room above the length that the first one returned. */
 int64_t ten_controller_text(const ten_controller *ctl, char *buffer, size_t size) TEN_NOEXCEPT;
 int64_t ten_controller_json(const ten_controller *ctl, char *buffer, size_t size) TEN_NOEXCEPT;

@@ -120,6 +120,9 @@ fn events(e: &ten_events) -> impl Iterator<Item = (&'static str, u64)> + Clone +
         .into_iter()
 }
 
+/// Levels of groups in one JSON text: each takes some of the stack, and readers have limits too.
+const LEVELS: u32 = 64;
+
 fn group_json(f: &mut Formatter<'_>, group: &Group, depth: u32) -> fmt::Result {
     let stat = ten_group_stat::from(group.stat());
     write!(f, "{{\"name\":{},\"path\":{},", Quoted(group.name()), Quoted(group.path()))?;
@@ -225,7 +228,7 @@ pub unsafe extern "C" fn ten_group_json(
     length(|| {
         let group = &given(group, "group")?.0;
         // SAFETY: the caller's promise.
-        unsafe { into(buffer, size, By(|f: &mut Formatter<'_>| group_json(f, group, depth))) }
+        unsafe { into(buffer, size, By(|f: &mut Formatter<'_>| group_json(f, group, depth.min(LEVELS)))) }
     })
 }
 

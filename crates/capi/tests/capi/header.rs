@@ -1,7 +1,8 @@
 //! The header: clean for C and C++, and the same as the Rust side, declaration by declaration.
 
-use crate::common::{built, compiler, has, run};
+use crate::common::{built, compile, compiler, has, run};
 use std::fs;
+use std::process::Command;
 
 /// The header alone, in the languages that it is for.
 #[test]
@@ -120,6 +121,42 @@ fn every_struct_is_laid_out_as_on_the_rust_side() {
     if has("gcc") {
         run(compiler("gcc").arg("-fsyntax-only").arg(&file));
     }
+}
+
+/// Every function with zeros and NULLs for everything: each says that something is missing, or does what NULL means.
+#[test]
+fn null_is_never_followed() {
+    if !has("gcc") {
+        return;
+    }
+    let functions = generated(None, vec![cbindgen::ItemType::Functions]);
+    let mut code = String::from("#include \"tenalloc.h\"\n#include <stdio.h>\nint main(void) {\n");
+    let mut calls = 0;
+    // A prototype ends with ");"; its name stands before the first parenthesis, and callbacks have commas of their own.
+    for prototype in functions.split(";\n") {
+        if !prototype.ends_with(')') {
+            continue;
+        }
+        let start =
+            prototype.lines().filter(|line| !line.trim_start().starts_with(['*', '/'])).collect::<String>();
+        let Some((head, parameters)) = start.split_once('(') else { continue };
+        let name = head.rsplit([' ', '*']).next().unwrap_or_default();
+        let mut depth = 0;
+        let commas = parameters.chars().filter(|c| {
+            depth += i32::from(*c == '(') - i32::from(*c == ')');
+            *c == ',' && depth == 0
+        });
+        let number = if parameters.trim() == "void)" { 0 } else { 1 + commas.count() };
+        code += &format!("puts(\"{name}\"); fflush(stdout); {name}({});\n", vec!["0"; number].join(", "));
+        calls += 1;
+    }
+    let abi = fs::read_to_string(built().here.join("abi.txt")).expect("abi.txt");
+    let functions = abi.lines().filter(|line| line.starts_with("function ")).count();
+    assert_eq!(calls, functions, "every function is called");
+    let source = built().out.join("nulls.c");
+    fs::write(&source, code + "return 0; }\n").expect("a file");
+    let program = compile("gcc", &["-Wno-unused-result", "-Wno-alloc-size-larger-than"], &source, "nulls");
+    run(&mut Command::new(program));
 }
 
 /// The codes of the header are those of the Rust side, and each has its line.

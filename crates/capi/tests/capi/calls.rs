@@ -24,6 +24,14 @@ fn every_call_does_what_the_header_says() {
     }
 }
 
+/// The end of address space, signals, a thousand threads. Not under the sanitizers, which need address space themselves.
+#[test]
+fn nothing_is_lost_where_memory_ends() {
+    if has("gcc") {
+        run(&mut Command::new(compiled("memory", "plain")));
+    }
+}
+
 /// The programs above call each function that there is.
 #[test]
 fn no_function_is_left_untried() {

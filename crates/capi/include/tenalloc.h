@@ -27,6 +27,7 @@
  *
  * Threads     Every function may be called from any thread at any time, also for the same handle, but for the one that
  *             ends the handle. No function may be called in a signal handler, except those whose name ends in _nolock.
+ *             After fork in a program with several threads the child may call nothing of this library before exec.
  *
  * Ownership   Types without a visible struct are handles. Who gets one through a parameter called out ends it with the
  *             _close function of its type; ending a handle leaves the thing itself (the group, the cache) in place.

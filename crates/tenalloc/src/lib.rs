@@ -30,13 +30,16 @@
 //! | [`slab`] | caches, slabs, owner vectors, sheaves, size classes |
 //! | [`lru`] | list_lru: LRU lists per group and node, only where used |
 //! | [`page`] | where pages come from: the system with NUMA, or a simulated source with faults |
+//! | `owned` | [`Owned`]: a value in an object of a group |
+//! | `global`, `collections` | `Global`, `GroupAlloc`: for whole programs and collections (features) |
 //! | `percpu` | the areas of the CPUs, taken in restartable sequences |
 //! | [`reclaim`] | shrinkers, protection, reclaim, out of memory |
 //! | `meta`, `table` | memory for bookkeeping, every byte counted |
 //! | `sync` | the locks, each with its rank |
 //!
 //! The crate is `no_std` and uses no `alloc`: it can be the process's malloc. The feature `std`, off by default for
-//! that reason, adds what needs threads: `Group::scope`, `FutureExt::in_group`, the background reclaimer.
+//! that reason, adds what needs threads: `Group::scope`, `FutureExt::in_group`, the background reclaimer, and `Global`,
+//! with which it is the allocator of a Rust program. The feature `allocator-api2` adds `GroupAlloc`.
 //!
 //! # What holds
 //!

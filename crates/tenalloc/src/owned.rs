@@ -25,13 +25,15 @@ use core::ptr::NonNull;
 /// page[0] = 1;
 /// let pairs = ctl.cache(&CacheConfig::new("pair", size_of::<(u64, u64)>()))?;
 /// let pair = pairs.owned(&tenant, (1u64, 2u64))?; // from a cache of its own
-/// assert_eq!((page[0], pair.1, Owned::group(&pair)), (1, 2, Some(tenant.clone())));
-/// drop((page, pair));
+/// let name = Owned::str(&tenant, "as long as it is")?;
+/// assert_eq!((page[0], pair.1, &*name), (1, 2, "as long as it is"));
+/// assert_eq!(Owned::group(&pair), Some(tenant.clone()));
+/// drop((page, pair, name));
 /// assert_eq!(tenant.exact(), 0);
 /// # Ok(())
 /// # }
 /// ```
-pub struct Owned<T> {
+pub struct Owned<T: ?Sized> {
     object: NonNull<T>,
     /// Keeps the memory in place.
     ctl: Controller,
@@ -39,9 +41,9 @@ pub struct Owned<T> {
 }
 
 // SAFETY: it has its value alone; objects are freed on any thread.
-unsafe impl<T: Send> Send for Owned<T> {}
+unsafe impl<T: ?Sized + Send> Send for Owned<T> {}
 // SAFETY: through a shared reference there is only a shared reference to the value.
-unsafe impl<T: Sync> Sync for Owned<T> {}
+unsafe impl<T: ?Sized + Sync> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
     /// Puts a value into an object of `group`, of the size class that fits. A value of no bytes takes the smallest.
@@ -68,12 +70,6 @@ impl<T> Owned<T> {
         Self { object, ctl: ctl.clone(), _value: PhantomData }
     }
 
-    /// The same, pinned: the value never moves, as its object does not.
-    pub fn into_pin(this: Self) -> Pin<Self> {
-        // SAFETY: the value lies in the object, which stays where it is until it is dropped there.
-        unsafe { Pin::new_unchecked(this) }
-    }
-
     /// The value, out of its object, which is freed.
     pub fn into_inner(this: Self) -> T {
         let (object, ctl) = Self::take_apart(this);
@@ -83,6 +79,42 @@ impl<T> Owned<T> {
             free(&ctl, object);
             value
         }
+    }
+}
+
+impl<T: Copy> Owned<[T]> {
+    /// A copy of a slice, in an object of `group`.
+    ///
+    /// # Errors
+    /// As [`Controller::malloc`].
+    pub fn slice(group: &Group, values: &[T]) -> Result<Self> {
+        let object =
+            group.controller().malloc(group, size_of_val(values).max(1), align_of::<T>())?.cast::<T>();
+        // SAFETY: new, large and aligned enough, and elsewhere.
+        unsafe { object.as_ptr().copy_from_nonoverlapping(values.as_ptr(), values.len()) };
+        let object = NonNull::slice_from_raw_parts(object, values.len());
+        Ok(Self { object, ctl: group.controller().clone(), _value: PhantomData })
+    }
+}
+
+impl Owned<str> {
+    /// A copy of a string, in an object of `group`.
+    ///
+    /// # Errors
+    /// As [`Controller::malloc`].
+    pub fn str(group: &Group, text: &str) -> Result<Self> {
+        let (bytes, ctl) = Owned::take_apart(Owned::slice(group, text.as_bytes())?);
+        // SAFETY: not null; a string is laid out as its bytes are.
+        let object = unsafe { NonNull::new_unchecked(bytes.as_ptr() as *mut str) };
+        Ok(Self { object, ctl, _value: PhantomData })
+    }
+}
+
+impl<T: ?Sized> Owned<T> {
+    /// The same, pinned: the value never moves, as its object does not.
+    pub fn into_pin(this: Self) -> Pin<Self> {
+        // SAFETY: the value lies in the object, which stays where it is until it is dropped there.
+        unsafe { Pin::new_unchecked(this) }
     }
 
     /// The value's object, to be freed by hand: with [`from_raw`](Self::from_raw), or by dropping the value in place and
@@ -111,6 +143,16 @@ impl<T> Owned<T> {
     }
 }
 
+impl Group {
+    /// Puts a value into an object of this group: [`Owned::new`].
+    ///
+    /// # Errors
+    /// As [`Controller::malloc`]; the value is dropped then.
+    pub fn owned<T>(&self, value: T) -> Result<Owned<T>> {
+        Owned::new(self, value)
+    }
+}
+
 impl Cache {
     /// Puts a value into an object of this cache.
     ///
@@ -134,17 +176,17 @@ impl Cache {
 
 /// # Safety
 /// The object is live, and used by nobody.
-unsafe fn free<T>(ctl: &Controller, object: NonNull<T>) {
+unsafe fn free<T: ?Sized>(ctl: &Controller, object: NonNull<T>) {
     // SAFETY: the caller's promise. Were it wrong, or had somebody written beyond it, it is counted, and nobody is here
     // to be told.
     let _ = unsafe { ctl.free(object.cast()) };
 }
 
-impl<T> Drop for Owned<T> {
+impl<T: ?Sized> Drop for Owned<T> {
     fn drop(&mut self) {
         /// Frees the object also when the value's drop panics.
-        struct Free<'a, T>(&'a Controller, NonNull<T>);
-        impl<T> Drop for Free<'_, T> {
+        struct Free<'a, T: ?Sized>(&'a Controller, NonNull<T>);
+        impl<T: ?Sized> Drop for Free<'_, T> {
             fn drop(&mut self) {
                 // SAFETY: live until here, and the value is gone.
                 unsafe { free(self.0, self.1) };
@@ -156,7 +198,7 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-impl<T> Deref for Owned<T> {
+impl<T: ?Sized> Deref for Owned<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -165,7 +207,7 @@ impl<T> Deref for Owned<T> {
     }
 }
 
-impl<T> DerefMut for Owned<T> {
+impl<T: ?Sized> DerefMut for Owned<T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above.
         unsafe { self.object.as_mut() }
@@ -173,15 +215,15 @@ impl<T> DerefMut for Owned<T> {
 }
 
 // The value does not move with the handle.
-impl<T> Unpin for Owned<T> {}
+impl<T: ?Sized> Unpin for Owned<T> {}
 
-impl<T: fmt::Debug> fmt::Debug for Owned<T> {
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Owned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: fmt::Display> fmt::Display for Owned<T> {
+impl<T: ?Sized + fmt::Display> fmt::Display for Owned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -76,6 +76,22 @@ fn a_limit_refuses_it_and_the_value_is_dropped() {
 }
 
 #[test]
+fn slices_and_strings() {
+    let (_ctl, group) = world();
+    let numbers = Owned::slice(&group, &[1u64, 2, 3]).unwrap();
+    assert_eq!((&numbers[..], group.exact()), (&[1, 2, 3][..], 24 + u64::from(OWNER_BYTES)));
+    let mut text = Owned::str(&group, "grüße").unwrap();
+    text.make_ascii_uppercase();
+    let nothing = Owned::str(&group, "").unwrap();
+    assert_eq!(format!("{text}{nothing}"), "GRüßE");
+    let one = group.owned(String::from("a value that has a drop")).unwrap();
+    drop((numbers, text, nothing, one));
+    assert_eq!(group.exact(), 0);
+    group.set_max(100);
+    assert!(matches!(Owned::slice(&group, &[0u8; 5000]), Err(Error::Limit(_))));
+}
+
+#[test]
 fn a_panic_in_the_values_drop_gives_its_memory_back() {
     let (_ctl, group) = world();
     let drops = Rc::new(Cell::new(0));

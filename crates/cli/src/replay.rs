@@ -17,12 +17,22 @@ use tenalloc_trace::{Options, Program};
 #[command(after_help = "\
 Exit codes: 0 all is well, 1 a --fail-if condition holds or a check failed, 2 usage or bad input, 130 interrupted.
 
+Designs:
+  linux-5.8    caches for each group; lists for each group, mount and node
+  linux-5.9    slabs shared by all groups, 8 bytes an object for its owner
+  +transposed  the same slabs; list_lru series of 2022, patch 1: lists by group
+  +lazy        the same slabs; its patches 2 to 10: lists made on first use
+  linux-5.18   the same slabs; the whole series: a sparse index of lists
+  linux-6.18   Linux 6.18 to 7.0: sheaves for every cache, owners in slack of
+               slabs; a lock in each list, shrinker state in units
+  tenalloc     this library
+
 Examples:
   tenalloc replay data/small                          the table
   tenalloc replay data/small --html report.html       and a page with charts
   tenalloc replay perf.data --format json -o out.json
   perf script -F comm,tid,cpu,time,event,trace | tenalloc replay -
-  tenalloc replay data/small --fail-if 'waste>20%' --fail-if 'truth>1'")]
+  tenalloc replay data/small --fail-if 'waste>20%' --fail-if 'truth>0'")]
 pub(crate) struct Args {
     /// A folder made by `tenalloc record`, a perf.data, a file with the text of `perf script`, or - for such text on
     /// standard input

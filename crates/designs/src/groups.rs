@@ -51,7 +51,7 @@ impl Groups {
     }
 
     /// Checks that the group can be removed, and tells its parent.
-    pub(crate) fn removable(&self, key: GroupKey) -> Result<Option<GroupKey>, Error> {
+    fn removable(&self, key: GroupKey) -> Result<Option<GroupKey>, Error> {
         match self.entries.get(key.0 as usize) {
             None => Err(Error::UnknownGroup(key)),
             Some(Entry { alive: None, .. }) => Err(Error::RemovedGroup(key)),
@@ -60,6 +60,11 @@ impl Groups {
             }
             Some(entry) => Ok(entry.parent),
         }
+    }
+
+    /// The same, and tells who inherits: the nearest ancestor that lives; `None`: the root.
+    pub(crate) fn heir(&self, key: GroupKey) -> Result<Option<GroupKey>, Error> {
+        Ok(self.removable(key)?.map(|parent| self.living(parent)).transpose()?.flatten())
     }
 
     /// Removes a group: from now on it stands for its parent.

@@ -13,7 +13,7 @@ use std::time::Instant;
 use tenalloc_designs::kernel::generation::Lists;
 use tenalloc_designs::kernel::list_lru::{Population, eager};
 use tenalloc_designs::kernel::{Kmalloc, ids};
-use tenalloc_designs::lists::{ItemKey, ListDesign, ListError, Mount, by_name, compose};
+use tenalloc_designs::lists::{ItemKey, ListDesign, ListError, Mount};
 use tenalloc_designs::{GroupKey, Machine};
 
 const GIB: f64 = 1073741824.0;
@@ -159,12 +159,7 @@ impl Plan {
     fn life(&self, name: &'static str, lists: Option<Lists>) -> Result<Life, Error> {
         let machine = Machine { cpus: 1, nodes: self.params.nodes, cpu_node: vec![0], page_size: 65536 };
         let clock = Instant::now();
-        let mut design = match lists {
-            Some(lists) => compose(name, lists, None, &machine),
-            None => by_name("tenalloc", &machine)
-                .unwrap_or(Err(ListError::Design(tenalloc_designs::Error::Machine("no tenalloc".into())))),
-        }
-        .during(name)?;
+        let mut design = crate::list_design(name, lists, &machine)?;
         let (mounts, items) = self.start(&mut *design).during("starting containers")?;
         let usage = design.usage();
         let mut life = Life {

@@ -21,7 +21,9 @@ pub mod roman;
 pub mod table;
 
 use table::{Chart, Table};
-use tenalloc_designs::lists::ListError;
+use tenalloc_designs::Machine;
+use tenalloc_designs::kernel::generation::Lists;
+use tenalloc_designs::lists::{ListDesign, ListError, by_name, compose};
 
 use serde::Serialize;
 
@@ -123,6 +125,20 @@ pub enum Error {
     /// It was not begun: what was asked for cannot be had. Says what to do.
     #[error("{0}")]
     Refused(String),
+}
+
+/// A list_lru without shrinker state, called `name`; `None`: tenalloc's.
+fn list_design(
+    name: &'static str,
+    lists: Option<Lists>,
+    machine: &Machine,
+) -> Result<Box<dyn ListDesign>, Error> {
+    match lists {
+        Some(lists) => compose(name, lists, None, machine),
+        None => by_name("tenalloc", machine)
+            .unwrap_or(Err(ListError::Design(tenalloc_designs::Error::Machine("no tenalloc".into())))),
+    }
+    .during(name)
 }
 
 /// Says what was being made.

@@ -14,7 +14,7 @@ use tenalloc_designs::kernel::generation::Lists;
 use tenalloc_designs::kernel::list_lru::Population;
 use tenalloc_designs::kernel::shrinker::{Shrinkers, UNIT_BYTES, units};
 use tenalloc_designs::kernel::{Kmalloc, ids, xarray};
-use tenalloc_designs::lists::{ListDesign, ListError, Mount, by_name, compose};
+use tenalloc_designs::lists::{ListDesign, ListError, Mount, compose};
 use tenalloc_designs::{GroupKey, Machine};
 
 const MIB: f64 = 1048576.0;
@@ -185,12 +185,7 @@ impl Plan {
         let machine = self.machine();
         let before = memory::resident();
         let clock = Instant::now();
-        let mut design = match lists {
-            Some(lists) => compose(name, lists, None, &machine),
-            None => by_name("tenalloc", &machine)
-                .unwrap_or(Err(ListError::Design(tenalloc_designs::Error::Machine("no tenalloc".into())))),
-        }
-        .during(name)?;
+        let mut design = crate::list_design(name, lists, &machine)?;
         self.build(&mut *design).during(name)?;
         let seconds = clock.elapsed().as_secs_f64();
         let resident = memory::resident().zip(before).map(|(now, before)| now.saturating_sub(before));

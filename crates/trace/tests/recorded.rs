@@ -115,6 +115,54 @@ fn groups_of_this_machine_come_back_as_they_were() {
     }
 }
 
+/// Empties files into the second folder, in the group of the first, until there are more slabs of dentries than at some
+/// moment before: one was made meanwhile. Says so in a file of that folder. The caller puts it in single quotes.
+const MAKE_A_SLAB: &str = r#"
+echo $$ > "$0/cgroup.procs" && cd "$1" || exit 1
+objects() { while read -r name active all rest; do [ "$name" != dentry ] || echo "$all"; done < /proc/slabinfo; }
+least=$(objects)
+n=0
+while [ -n "$least" ] && [ $n -lt 400000 ]; do
+    end=$((n + 500))
+    while [ $n -lt $end ]; do : > f$n; n=$((n + 1)); done
+    now=$(objects)
+    if [ "$now" -gt "$least" ]; then echo $n > more; exit 0; fi
+    least=$now
+done
+"#;
+
+#[test]
+fn the_kernels_own_owner_vectors_are_told_from_objects() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(groups) = memory_groups() else { return };
+    if fs::read_to_string("/proc/cmdline").is_ok_and(|line| line.contains("nokmem")) {
+        return println!("skipped: this kernel accounts no slab objects");
+    }
+    let place = tempfile::tempdir().expect("a folder");
+    let files = place.path().join("files");
+    fs::create_dir(&files).expect("a folder");
+    let group = format!("{groups}/tenalloc vectors {}", std::process::id());
+    // Dentries are accounted: a new slab of them gets its vector at once, or on older kernels with its first object of a
+    // group.
+    let job = format!(
+        "mkdir '{group}' || exit 1; sh -c '{MAKE_A_SLAB}' '{group}' '{}'; end=$?; rmdir '{group}'; exit $end",
+        files.display()
+    );
+    let Some(folder) = recorded(place.path(), &job) else { return };
+    let Ok(made) = fs::read_to_string(files.join("more")) else {
+        return println!("skipped: no slab of dentries was made, or /proc/slabinfo does not tell");
+    };
+    if !folder.join("kallsyms.tsv").exists() {
+        return println!("skipped: the kernel hides its functions");
+    }
+    let p = common::open(&folder);
+    println!("{} files, {} owner vectors of {} events", made.trim(), p.counts.owner_vectors, events(&p));
+    if p.counts.lost > 0 {
+        return println!("skipped: perf lost {} events", p.counts.lost);
+    }
+    assert!(p.counts.owner_vectors > 0);
+}
+
 #[test]
 fn a_recording_cut_short_is_read_with_its_formats() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

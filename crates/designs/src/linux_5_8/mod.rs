@@ -251,11 +251,7 @@ impl Design for Linux58 {
     }
 
     fn remove_group(&mut self, group: GroupKey) -> Result<(), Error> {
-        let parent = self.groups.removable(group)?;
-        let heir = match parent {
-            Some(parent) => self.groups.living(parent)?,
-            None => None,
-        };
+        let heir = self.groups.heir(group)?;
         self.deactivate_clones(group, heir);
         self.groups.remove(group)?;
         self.ids.put(self.members[group.0 as usize].kmem_id);

@@ -60,6 +60,40 @@ struct Of {
     held: u64,        // objects in all sheaves
 }
 
+impl Of {
+    /// `__pcs_replace_empty_main()` as far as there are full sheaves: the spare, else one of the barn. Whether there was.
+    fn replace_empty(&mut self, cpu: u16, near: u8) -> bool {
+        let (pcs, barn) = (&mut self.pcs[usize::from(cpu)], &mut self.barns[usize::from(near)]);
+        if let Some(spare) = pcs.spare.as_mut().filter(|spare| !spare.is_empty()) {
+            core::mem::swap(&mut pcs.main, spare);
+            return true;
+        }
+        let Some(full) = barn.full.pop() else { return false };
+        let empty = core::mem::replace(&mut pcs.main, full);
+        if barn.empty.len() < BARN_MOST {
+            barn.empty.push(empty);
+        }
+        true
+    }
+
+    /// `__pcs_replace_full_main()` as far as there is room: in the spare, else the barn takes the full sheaf for an empty
+    /// one. Whether there was.
+    fn replace_full(&mut self, cpu: u16, near: u8) -> bool {
+        let (pcs, barn) = (&mut self.pcs[usize::from(cpu)], &mut self.barns[usize::from(near)]);
+        let spare = pcs.spare.get_or_insert_default();
+        if spare.len() < self.capacity {
+            core::mem::swap(&mut pcs.main, spare);
+            return true;
+        }
+        let room = barn.full.len() < BARN_MOST;
+        if room {
+            let empty = barn.empty.pop().unwrap_or_default();
+            barn.full.push(core::mem::replace(&mut pcs.main, empty));
+        }
+        room
+    }
+}
+
 /// What stands between CPUs and SLUB.
 pub(crate) struct Sheaves {
     page: u32,
@@ -83,7 +117,7 @@ fn capacity(size: u32, page: u32, kmalloc: Kmalloc) -> usize {
 
 impl Front for Sheaves {
     const NAME: &'static str = "linux-6.18";
-    const SUMMARY: &'static str = "As 5.9, with arrays of free objects near each CPU, and the owners in the slack of a slab where they fit.";
+    const SUMMARY: &'static str = "As 5.9, with arrays of free objects near each CPU for every cache, and the owners in the slack of a slab where they fit: what 6.18 began and 7.0 finished.";
 
     fn new(machine: &Machine) -> Self {
         let Machine { cpus, nodes, page_size: page, .. } = *machine;
@@ -123,8 +157,8 @@ impl Front for Sheaves {
             return Self::straight(slub, cache, place, events);
         }
         let of = &mut self.caches[cache.0 as usize];
-        if of.pcs[usize::from(place.cpu)].main.is_empty() {
-            self.replace_empty(slub, cache, place.cpu, near, events)?;
+        if of.pcs[usize::from(place.cpu)].main.is_empty() && !of.replace_empty(place.cpu, near) {
+            self.refill(slub, cache, place.cpu, events)?;
         }
         let of = &mut self.caches[cache.0 as usize];
         let main = &mut of.pcs[usize::from(place.cpu)].main;
@@ -156,8 +190,8 @@ impl Front for Sheaves {
         if of.pcs[usize::from(cpu)].main.last() == Some(&spot.object) {
             return Err(Error::DoubleFree(spot.object.as_ptr().addr()));
         }
-        if of.pcs[usize::from(cpu)].main.len() >= of.capacity {
-            self.replace_full(slub, spot.cache, cpu, near, events)?;
+        if of.pcs[usize::from(cpu)].main.len() >= of.capacity && !of.replace_full(cpu, near) {
+            self.flush(slub, spot.cache, cpu, events)?;
         }
         let of = &mut self.caches[spot.cache.0 as usize];
         of.pcs[usize::from(cpu)].main.push(spot.object);
@@ -201,30 +235,16 @@ impl Sheaves {
         object
     }
 
-    /// `__pcs_replace_empty_main()`: the spare, else a full sheaf of the barn, else as many objects of SLUB as fit, at
-    /// least one.
+    /// The end of `__pcs_replace_empty_main()`: as many objects of SLUB as fit into the main sheaf, at least one.
     #[cold]
-    fn replace_empty(
+    fn refill(
         &mut self,
         slub: &mut Slub,
         cache: CacheId,
         cpu: u16,
-        near: u8,
         events: &mut Vectors,
     ) -> Result<(), Error> {
         let of = &mut self.caches[cache.0 as usize];
-        let (pcs, barn) = (&mut of.pcs[usize::from(cpu)], &mut of.barns[usize::from(near)]);
-        if let Some(spare) = pcs.spare.as_mut().filter(|spare| !spare.is_empty()) {
-            core::mem::swap(&mut pcs.main, spare);
-            return Ok(());
-        }
-        if let Some(full) = barn.full.pop() {
-            let empty = core::mem::replace(&mut pcs.main, full);
-            if barn.empty.len() < BARN_MOST {
-                barn.empty.push(empty);
-            }
-            return Ok(());
-        }
         let mut filled = Vec::with_capacity(of.capacity);
         let place = Place { cpu, node: None };
         let mut end = Ok(());
@@ -245,33 +265,22 @@ impl Sheaves {
         filled.reverse();
         of.held += filled.len() as u64;
         self.held_bytes += of.size * filled.len() as u64;
-        pcs.main = filled;
+        of.pcs[usize::from(cpu)].main = filled;
         Ok(())
     }
 
-    /// `__pcs_replace_full_main()`: room is in the spare, else the barn takes the full sheaf for an empty one, else the
-    /// spare's objects go back to their slabs.
+    /// The end of `__pcs_replace_full_main()`: the spare's objects go back to their slabs, and it is the main sheaf.
     #[cold]
-    fn replace_full(
+    fn flush(
         &mut self,
         slub: &mut Slub,
         cache: CacheId,
         cpu: u16,
-        near: u8,
         events: &mut Vectors,
     ) -> Result<(), Error> {
         let of = &mut self.caches[cache.0 as usize];
-        let (pcs, barn) = (&mut of.pcs[usize::from(cpu)], &mut of.barns[usize::from(near)]);
+        let pcs = &mut of.pcs[usize::from(cpu)];
         let spare = pcs.spare.get_or_insert_default();
-        if spare.len() < of.capacity {
-            core::mem::swap(&mut pcs.main, spare);
-            return Ok(());
-        }
-        if barn.full.len() < BARN_MOST {
-            let empty = barn.empty.pop().unwrap_or_default();
-            barn.full.push(core::mem::replace(&mut pcs.main, empty));
-            return Ok(());
-        }
         for object in core::mem::take(spare) {
             let spot = slub.find(object)?;
             // SAFETY: free, in a sheaf until now.

@@ -6,9 +6,11 @@
 //! Follows `mm/list_lru.c` at commits bbca91cca9a9 and f9c69d6346bc (patches 12 to 16): `memcg_list_lru_alloc()`,
 //! `memcg_reparent_list_lrus()`. No bulk growth and no `memcg_nr_cache_ids`. One user among many groups costs three tree
 //! nodes, 1,728 bytes, for 64 bytes of heads.
+//!
+//! 6.13 changed the head and nothing else, so what a head is stands apart: [`Head`], here that of D4.
 
 use super::Generation;
-use super::arena::Arena;
+use super::arena::{Arena, Value};
 use super::ledger::Ledger;
 use super::link::{Link, One};
 use super::trees::Trees;
@@ -16,18 +18,58 @@ use crate::Error;
 use crate::kernel::list_lru::{ONE, RCU};
 use crate::lists::{LruKey, Parts, What};
 
-/// A tree for each list_lru.
-pub(crate) struct Indexed {
-    bytes: u64, // of a group's heads
-    trees: Trees,
-    heads: Arena<One>, // a run for all nodes
+/// What a release makes of `struct list_lru_one`.
+pub(crate) trait Head: Value {
+    /// What the kernel takes for one, bytes.
+    const BYTES: u64;
+
+    /// One sentence on how lists of such heads work.
+    const SUMMARY: &'static str;
+
+    /// The list, if it lives.
+    fn one(&self) -> Option<&One>;
+
+    /// The same, to change it.
+    fn one_mut(&mut self) -> Option<&mut One>;
+
+    /// Empties the list, whose group goes; what was on it.
+    fn drain(&mut self) -> Option<One>;
 }
 
-impl Indexed {
+impl Head for One {
+    const BYTES: u64 = ONE;
+    const SUMMARY: &'static str =
+        "Lists are made with a group's first object and found through a tree of 64-way nodes.";
+
+    fn one(&self) -> Option<&One> {
+        Some(self)
+    }
+
+    fn one_mut(&mut self) -> Option<&mut One> {
+        Some(self)
+    }
+
+    fn drain(&mut self) -> Option<One> {
+        Some(self.take())
+    }
+}
+
+/// A tree for each list_lru.
+pub(crate) struct Indexed<H> {
+    bytes: u64, // of a group's heads
+    trees: Trees,
+    heads: Arena<H>, // a run for all nodes
+}
+
+impl<H: Head> Indexed<H> {
     /// For a machine of `nodes` nodes.
     pub(crate) fn new(nodes: u8) -> Self {
-        let bytes = RCU + ONE * u64::from(nodes);
+        let bytes = RCU + H::BYTES * u64::from(nodes);
         Self { bytes, trees: Trees::new(), heads: Arena::new(nodes.into()) }
+    }
+
+    fn at(&mut self, lru: LruKey, id: u32, node: u8) -> Option<&mut H> {
+        self.heads.get_mut(self.trees.get(lru.0 as usize, id))?.get_mut(usize::from(node))
     }
 
     fn free(&mut self, run: Link, ledger: &mut Ledger) {
@@ -38,9 +80,9 @@ impl Indexed {
     }
 }
 
-impl Generation for Indexed {
+impl<H: Head> Generation for Indexed<H> {
     fn summary(&self) -> &'static str {
-        "Lists are made with a group's first object and found through a tree of 64-way nodes."
+        H::SUMMARY
     }
 
     fn take_id(&mut self, _: &mut Ledger) -> Result<u32, Error> {
@@ -69,11 +111,15 @@ impl Generation for Indexed {
     }
 
     fn head(&self, lru: LruKey, id: u32, node: u8) -> Option<&One> {
-        self.heads.get(self.trees.get(lru.0 as usize, id))?.get(usize::from(node))
+        self.heads.get(self.trees.get(lru.0 as usize, id))?.get(usize::from(node))?.one()
     }
 
     fn head_mut(&mut self, lru: LruKey, id: u32, node: u8) -> Option<&mut One> {
-        self.heads.get_mut(self.trees.get(lru.0 as usize, id))?.get_mut(usize::from(node))
+        self.at(lru, id, node)?.one_mut()
+    }
+
+    fn drain(&mut self, lru: LruKey, id: u32, node: u8) -> Option<One> {
+        self.at(lru, id, node)?.drain()
     }
 
     fn retire(&mut self, lru: LruKey, id: u32, ledger: &mut Ledger) {

@@ -7,30 +7,26 @@
 //! for each other, at 8 bytes a head: 96 bytes for two nodes where D4 took 64. Since one node lock no longer covers child
 //! and parent, a removed group's list must say so itself: it is drained, then marked dead, then taken out of the tree. (6.13
 //! to 7.1 took it out first, and a concurrent delete unlinked an item under the wrong lock.) There is one caller at a
-//! time here, so the lock is 8 bytes that nobody waits for; order and mark are the kernel's.
+//! time here, so the lock is 8 bytes that nobody waits for; order and mark are the kernel's. All but the head is D4's.
 
-use super::Generation;
-use super::arena::{Arena, Value};
-use super::ledger::Ledger;
+use super::arena::Value;
+use super::indexed::Head;
 use super::link::{Link, One};
-use super::trees::Trees;
-use crate::Error;
-use crate::kernel::list_lru::{ONE_LOCKED, RCU};
-use crate::lists::{LruKey, Parts, What};
+use crate::kernel::list_lru::ONE_LOCKED;
 
 /// What `nr_items` of a dead list is: `LONG_MIN`.
 const DEAD: i64 = i64::MIN;
 
 /// `struct list_lru_one` since 6.13.
 #[derive(Clone)]
-struct Head {
+pub(crate) struct Locked {
     one: One,
     _lock: u64, // spinlock_t and what aligns the next field
 }
 
-const _: () = assert!(size_of::<Head>() as u64 == ONE_LOCKED);
+const _: () = assert!(size_of::<Locked>() as u64 == ONE_LOCKED);
 
-impl Value for Head {
+impl Value for Locked {
     const NEW: Self = Self { one: One::EMPTY, _lock: 0 };
 
     fn free_link(&mut self) -> &mut Link {
@@ -38,85 +34,41 @@ impl Value for Head {
     }
 }
 
-/// A tree for each list_lru.
-pub(crate) struct Locked {
-    bytes: u64, // of a group's heads
-    trees: Trees,
-    heads: Arena<Head>, // a run for all nodes
-}
+impl Head for Locked {
+    const BYTES: u64 = ONE_LOCKED;
+    const SUMMARY: &'static str =
+        "As in 5.18, with a lock in each list: groups no longer wait for each other.";
 
-impl Locked {
-    /// For a machine of `nodes` nodes.
-    pub(crate) fn new(nodes: u8) -> Self {
-        let bytes = RCU + ONE_LOCKED * u64::from(nodes);
-        Self { bytes, trees: Trees::new(), heads: Arena::new(nodes.into()) }
+    fn one(&self) -> Option<&One> {
+        Some(&self.one).filter(|one| one.number != DEAD)
     }
 
-    fn free(&mut self, run: Link, ledger: &mut Ledger) {
-        if run != Link::NONE {
-            ledger.freed(What::Heads, self.bytes, 1);
-            self.heads.free(run);
-        }
-    }
-}
-
-impl Generation for Locked {
-    fn summary(&self) -> &'static str {
-        "As in 5.18, with a lock in each list: groups no longer wait for each other."
+    fn one_mut(&mut self) -> Option<&mut One> {
+        Some(&mut self.one).filter(|one| one.number != DEAD)
     }
 
-    fn take_id(&mut self, _: &mut Ledger) -> Result<u32, Error> {
-        self.trees.take_id()
-    }
-
-    fn put_id(&mut self, id: u32) {
-        self.trees.put_id(id);
-    }
-
-    fn add_lru(&mut self, _: &mut Ledger) {
-        self.trees.add();
-    }
-
-    fn remove_lru(&mut self, lru: LruKey, ledger: &mut Ledger) {
-        for run in self.trees.remove(lru.0 as usize, ledger) {
-            self.free(run, ledger);
-        }
-    }
-
-    fn prepare(&mut self, lru: LruKey, id: u32, ledger: &mut Ledger) {
-        if self.trees.get(lru.0 as usize, id) == Link::NONE {
-            ledger.made(What::Heads, self.bytes, 1);
-            self.trees.insert(lru.0 as usize, id, self.heads.alloc(), ledger);
-        }
-    }
-
-    fn head(&self, lru: LruKey, id: u32, node: u8) -> Option<&One> {
-        let head = self.heads.get(self.trees.get(lru.0 as usize, id))?.get(usize::from(node))?;
-        Some(&head.one).filter(|one| one.number != DEAD)
-    }
-
-    fn head_mut(&mut self, lru: LruKey, id: u32, node: u8) -> Option<&mut One> {
-        let head = self.heads.get_mut(self.trees.get(lru.0 as usize, id))?.get_mut(usize::from(node))?;
-        Some(&mut head.one).filter(|one| one.number != DEAD)
-    }
-
-    fn drain(&mut self, lru: LruKey, id: u32, node: u8) -> Option<One> {
-        let one = self.head_mut(lru, id, node)?;
+    fn drain(&mut self) -> Option<One> {
+        let one = self.one_mut()?;
         let drained = one.take();
         one.number = DEAD;
         Some(drained)
     }
+}
 
-    fn retire(&mut self, lru: LruKey, id: u32, ledger: &mut Ledger) {
-        let run = self.trees.erase(lru.0 as usize, id, ledger);
-        self.free(run, ledger);
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn heads(&self) -> u64 {
-        self.heads.values()
-    }
-
-    fn here(&self) -> Parts {
-        Parts { heads: self.heads.bytes(), index: self.trees.here(), ..Parts::default() }
+    #[test]
+    fn a_list_is_dead_once_it_was_drained() {
+        let mut head = Locked::NEW;
+        head.one_mut().expect("it lives").number = 3;
+        assert_eq!(head.drain().map(|one| one.number), Some(3));
+        assert!(head.one().is_none() && head.one_mut().is_none() && head.drain().is_none());
+        // One of before 6.13 is only empty.
+        let mut one = One::EMPTY;
+        one.number = 3;
+        assert_eq!(Head::drain(&mut one).map(|one| one.number), Some(3));
+        assert_eq!(one.one().map(|one| one.number), Some(0));
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn generation(lists: Lists, nodes: u8) -> Box<dyn Generation> {
         Lists::Eager => Box::new(eager::Eager::new(nodes)),
         Lists::Transposed => Box::new(transposed::Transposed::new(nodes)),
         Lists::Lazy => Box::new(lazy::Lazy::new(nodes)),
-        Lists::Sparse => Box::new(indexed::Indexed::new(nodes)),
-        Lists::Locked => Box::new(locked::Locked::new(nodes)),
+        Lists::Sparse => Box::new(indexed::Indexed::<link::One>::new(nodes)),
+        Lists::Locked => Box::new(indexed::Indexed::<locked::Locked>::new(nodes)),
     }
 }

@@ -186,10 +186,7 @@ impl<F: Front> Design for Shared<F> {
     }
 
     fn remove_group(&mut self, group: GroupKey) -> Result<(), Error> {
-        let heir = match self.groups.removable(group)? {
-            Some(parent) => self.groups.living(parent)?,
-            None => None,
-        };
+        let heir = self.groups.heir(group)?;
         self.groups.remove(group)?;
         self.handles.pass(Handle(group.0), heir);
         Ok(())

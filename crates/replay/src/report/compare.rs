@@ -76,11 +76,11 @@ pub fn headline(report: &Report) -> String {
             round_percent(usage.utilisation()),
         );
     };
-    // Three moments of history: before slabs were shared, today, and ours.
-    if let [.., today, ours] = report.designs.as_slice()
+    // Three moments of history: before slabs were shared, of late, and ours.
+    if let [.., recent, ours] = report.designs.as_slice()
         && report.designs.len() > 2
         && ours.name == "tenalloc"
-        && today.name.starts_with("linux-")
+        && recent.name.starts_with("linux-")
         && first.name.starts_with("linux-")
         && first.at_peak.usage.total() > 0
     {
@@ -90,14 +90,14 @@ pub fn headline(report: &Report) -> String {
             more => format!("{} more than {}", round_percent(-more), linux(&d.name)),
         };
         return format!(
-            "On this machine {} would have spent {}, a current kernel ({}) {}, tenalloc {}: {}, {}.",
+            "On this machine {} would have spent {}, a recent kernel ({}) {}, tenalloc {}: {}, {}.",
             linux(&first.name),
             bytes(total(first)),
-            linux(&today.name),
-            bytes(total(today)),
+            linux(&recent.name),
+            bytes(total(recent)),
             bytes(total(ours)),
             against(first),
-            against(today),
+            against(recent),
         );
     }
     let subject = subject(first, last);
@@ -119,8 +119,12 @@ pub fn headline(report: &Report) -> String {
     }
 }
 
-/// `Linux 5.8` for `linux-5.8`.
+/// The releases that a design stands for: `Linux 5.8` for `linux-5.8`.
 fn linux(name: &str) -> String {
+    if name == "linux-6.18" {
+        // Sheaves for all caches and owners in slack: no 6.18 has both.
+        return "Linux 6.18 to 7.0".into();
+    }
     name.strip_prefix("linux-").map_or(name.to_owned(), |version| format!("Linux {version}"))
 }
 
@@ -235,6 +239,16 @@ mod tests {
         assert!(of(vec![design("a", 0, 0), design("b", 0, 0)]).contains("nothing to compare"));
         assert!(of(vec![design("a", 0, 0), old]).contains("where a needs nothing"));
         assert!(of(vec![]).contains("No design"));
+    }
+
+    #[test]
+    fn a_design_between_two_releases_is_called_by_both() {
+        let slabs = [("linux-5.8", 20), ("linux-6.18", 12), ("tenalloc", 9)];
+        assert_eq!(
+            of(slabs.map(|(name, mib)| design(name, mib << 20, 0)).to_vec()),
+            "On this machine Linux 5.8 would have spent 20.0 MiB, a recent kernel (Linux 6.18 to 7.0) 12.0 MiB, \
+             tenalloc 9.00 MiB: 55 % less than Linux 5.8, 25 % less than Linux 6.18 to 7.0."
+        );
     }
 
     #[test]

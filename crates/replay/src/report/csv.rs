@@ -190,10 +190,13 @@ fn sharing<W: Write>(design: &Design, out: &mut Out<W>) -> io::Result<()> {
 fn truth<W: Write>(report: &Report, out: &mut Out<W>) -> io::Result<()> {
     for stamp in &report.truth {
         let at = Place { section: "stamp", key: &stamp.label, t: Some(stamp.t), ..Place::default() };
-        out.all(at, "count", &[("groups", stamp.groups), ("equal", stamp.equal)])?;
+        out.all(at, "count", &[("groups", stamp.groups), ("equal", stamp.equal), ("older", stamp.older)])?;
         for row in &stamp.rows {
             let at = Place { section: "truth", name: &row.path, ..at };
             out.all(Place { design: "kernel", ..at }, "bytes", &[("slab", row.kernel)])?;
+            if row.older {
+                out.all(Place { design: "kernel", ..at }, "count", &[("older", 1)])?;
+            }
             for (design, bytes) in report.designs.iter().zip(&row.designs) {
                 out.all(Place { design: &design.name, ..at }, "bytes", &[("slab", *bytes)])?;
             }

@@ -325,6 +325,8 @@ pub struct TruthRow {
     pub kernel: u64,
     /// The design's exact charge, bytes, in the order of `Report::designs`.
     pub designs: Vec<u64>,
+    /// It stood before the recording and holds objects that no event tells of: it is not compared.
+    pub older: bool,
 }
 
 /// One stamp against the kernel.
@@ -340,4 +342,6 @@ pub struct Truth {
     pub equal: u64,
     /// Every group.
     pub rows: Vec<TruthRow>,
+    /// Groups older than the recording, which are not compared.
+    pub older: u64,
 }

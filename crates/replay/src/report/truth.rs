@@ -1,7 +1,8 @@
 //! The kernel comparison: each group's bytes in the kernel's own `memory.stat` against the replay's.
 //!
 //! Apart from the table, which says in one line how many groups are equal (`summary`): this has every group that is
-//! not, and is printed behind the table when `--truth` asks for it.
+//! not, and is printed behind the table when `--truth` asks for it. Groups older than the recording hold objects that no
+//! event tells of: they are shown, and not compared.
 
 use std::io::{self, Write};
 
@@ -18,9 +19,15 @@ impl TruthRow {
     pub fn is_equal(&self) -> bool {
         !self.designs.is_empty() && self.designs.iter().all(|d| *d == self.kernel)
     }
+
+    /// It is compared, and not equal.
+    pub(super) fn differs(&self) -> bool {
+        !self.older && !self.is_equal()
+    }
 }
 
-/// Writes the groups that differ, each stamp's behind an empty line; nothing when all are equal.
+/// Writes the groups that differ and those that are not compared, each stamp's behind an empty line; nothing when all are
+/// equal.
 ///
 /// # Errors
 /// Those of `out`.
@@ -37,8 +44,8 @@ const NONE: &str = "The recording holds none of the kernel's own figures. `tenal
                     a bare perf.data has none.";
 
 fn stamp(report: &Report, truth: &Truth, style: Style, out: &mut impl Write) -> io::Result<()> {
-    let mut rows: Vec<&TruthRow> = truth.rows.iter().filter(|r| !r.is_equal()).collect();
-    rows.sort_by_key(|r| std::cmp::Reverse(largest_difference(r)));
+    let mut rows: Vec<&TruthRow> = truth.rows.iter().filter(|r| r.older || r.differs()).collect();
+    rows.sort_by_key(|r| (r.older, std::cmp::Reverse(largest_difference(r))));
     let mut grid = Grid::new(Cut::Middle);
     // Charging is what a design does not change: where all agree, one column says it.
     let agree = rows.iter().all(|r| r.designs.windows(2).all(|w| w.first() == w.last()));
@@ -64,10 +71,10 @@ fn stamp(report: &Report, truth: &Truth, style: Style, out: &mut impl Write) -> 
         let mut cells: Vec<Cell> = vec![format!("  {}", row.path).into(), count(row.kernel).into()];
         let shown = if agree { 1 } else { row.designs.len() };
         cells.extend(row.designs.iter().take(shown).map(|d| Cell::from(count(*d))));
-        let off = row.designs.last().map_or(0, |d| i128::from(*d) - i128::from(row.kernel));
-        let sign = if off < 0 { "−" } else { "+" };
-        let size = count(u64::try_from(off.unsigned_abs()).unwrap_or(u64::MAX));
-        cells.push(Cell::from(format!("{sign}{size}")).ink(Ink::Bad));
+        cells.push(match row.older {
+            true => Cell::from("older").ink(Ink::Dim),
+            false => Cell::from(off_by(row)).ink(Ink::Bad),
+        });
         grid.row(cells);
     }
     if !rows.is_empty() {
@@ -78,6 +85,13 @@ fn stamp(report: &Report, truth: &Truth, style: Style, out: &mut impl Write) -> 
         writeln!(out, "  … and {} more", count((rows.len() - ROWS) as u64))?;
     }
     Ok(())
+}
+
+/// The last design against the kernel.
+fn off_by(row: &TruthRow) -> String {
+    let off = row.designs.last().map_or(0, |d| i128::from(*d) - i128::from(row.kernel));
+    let sign = if off < 0 { "−" } else { "+" };
+    format!("{sign}{}", count(u64::try_from(off.unsigned_abs()).unwrap_or(u64::MAX)))
 }
 
 fn largest_difference(row: &TruthRow) -> u64 {
@@ -92,16 +106,21 @@ pub(super) fn summary(report: &Report, style: Style, out: &mut impl Write) -> io
     Ok(())
 }
 
-/// `steady at 14.5 s: 40 of 41 groups equal the kernel's own figure to the byte, under every design`.
+/// `steady at 14.5 s: 40 of 40 groups equal the kernel's own figure to the byte, under every design; 1 older than the
+/// recording, not compared`.
 pub(super) fn sentence(truth: &Truth) -> String {
     let designs = truth.rows.iter().map(|row| row.designs.len()).max().unwrap_or(0);
+    let when = format!("{} at {}", truth.label, seconds(truth.t));
+    let older = format!("{} older than the recording, not compared", count(truth.older));
+    if truth.groups == 0 {
+        return format!("{when}: {older}");
+    }
     format!(
-        "{} at {}: {} of {} equal the kernel's own figure to the byte{}",
-        truth.label,
-        seconds(truth.t),
+        "{when}: {} of {} equal the kernel's own figure to the byte{}{}",
         count(truth.equal),
         counted(truth.groups, "group", "groups"),
         if designs > 1 { ", under every design" } else { "" },
+        if truth.older > 0 { format!("; {older}") } else { String::new() },
     )
 }
 
@@ -110,9 +129,9 @@ mod tests {
     use super::*;
 
     fn report(designs: usize, kernel: u64) -> Report {
-        let row = TruthRow { path: "/g".into(), kernel, designs: vec![72; designs] };
+        let row = TruthRow { path: "/g".into(), kernel, designs: vec![72; designs], older: false };
         let equal = row.is_equal().into();
-        let truth = Truth { label: "steady".into(), t: 14.5, groups: 1, equal, rows: vec![row] };
+        let truth = Truth { label: "steady".into(), t: 14.5, groups: 1, equal, rows: vec![row], older: 0 };
         Report { truth: vec![truth], ..Report::default() }
     }
 
@@ -136,5 +155,24 @@ mod tests {
         assert!(text.starts_with("\nsteady at 14.5 s") && text.ends_with("80      72      −8\n"), "{text:?}");
         assert!(!text.contains("equal"), "{text}");
         assert!(printed(&Report::default()).starts_with("\nThe recording holds none"));
+    }
+
+    #[test]
+    fn what_is_older_is_told_behind_what_differs_and_not_counted_with_it() {
+        let mut both = report(2, 80);
+        let older = TruthRow { path: "/old".into(), kernel: 9_000, designs: vec![72; 2], older: true };
+        both.truth[0].rows.insert(0, older);
+        both.truth[0].older = 1;
+        let text = printed(&both);
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert!(lines.len() == 2 && lines[0].ends_with("72      −8"), "{text}");
+        assert!(lines[1].starts_with("  /old") && lines[1].ends_with("72   older"), "{text}");
+        let told = sentence(&both.truth[0]);
+        assert!(told.contains(": 0 of 1 group equal"), "{told}");
+        assert!(told.ends_with("under every design; 1 older than the recording, not compared"), "{told}");
+        // Where all are older, there is no "0 of 0".
+        both.truth[0].rows.truncate(1);
+        both.truth[0].groups = 0;
+        assert_eq!(sentence(&both.truth[0]), "steady at 14.5 s: 1 older than the recording, not compared");
     }
 }

@@ -27,6 +27,7 @@ pub use drive::Settings;
 pub use error::Error;
 
 use crate::report::{self, Report, Truth, TruthRow};
+use std::collections::HashMap;
 use std::time::Instant;
 use tenalloc_designs::{Machine, by_name, slabs_of};
 use tenalloc_trace::Program;
@@ -113,7 +114,7 @@ pub fn replay(
         }
     }
     for truth in &mut report.truth {
-        truth.equal = truth.rows.iter().filter(|row| row.is_equal()).count() as u64;
+        truth.equal = truth.rows.iter().filter(|row| !row.older && row.is_equal()).count() as u64;
     }
     Ok(report)
 }
@@ -166,21 +167,27 @@ fn trace(program: &Program, path: &str, read_ns: u64) -> report::Trace {
 
 /// The stamps to compare at.
 fn truth(program: &Program) -> Vec<Truth> {
-    let row = |(path, kernel): &(String, u64)| TruthRow {
+    // Paths of groups made in the recording, and when first. A path that stood before and is made again was gone between.
+    let mut made: HashMap<&str, u64> = HashMap::new();
+    for group in &program.groups {
+        if let Some(time) = group.created {
+            let first = made.entry(&group.path).or_insert(time);
+            *first = time.min(*first);
+        }
+    }
+    let row = |stamp: &Stamp, (path, kernel): &(String, u64)| TruthRow {
         path: path.clone(),
         kernel: *kernel,
         designs: Vec::new(),
+        older: made.get(path.as_str()).is_none_or(|time| *time > stamp.time),
     };
-    let stamps = program.stamps.iter().filter(|stamp| is_compared(stamp));
-    stamps
-        .map(|stamp| Truth {
-            label: stamp.label.clone(),
-            t: stamp.time as f64 / 1e9,
-            groups: compared(stamp).count() as u64,
-            equal: 0,
-            rows: compared(stamp).map(row).collect(),
-        })
-        .collect()
+    let truth = |stamp: &Stamp| {
+        let rows: Vec<TruthRow> = compared(stamp).map(|group| row(stamp, group)).collect();
+        let older = rows.iter().filter(|row| row.older).count() as u64;
+        let groups = rows.len() as u64 - older;
+        Truth { label: stamp.label.clone(), t: stamp.time as f64 / 1e9, groups, equal: 0, rows, older }
+    };
+    program.stamps.iter().filter(|stamp| is_compared(stamp)).map(truth).collect()
 }
 
 /// What the kernel counted before the first event cannot be in the trace.

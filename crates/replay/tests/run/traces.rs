@@ -89,9 +89,11 @@ fn truth(report: &Report, e: &Expected) {
     assert_eq!(report.truth.len(), e.stamps.len());
     for (truth, stamp) in report.truth.iter().zip(e.stamps) {
         assert_eq!(
-            (truth.label.as_str(), truth.groups, truth.equal),
+            (truth.label.as_str(), truth.groups + truth.older, truth.equal),
             (stamp.label, stamp.groups, stamp.equal)
         );
+        let older: Vec<&str> = truth.rows.iter().filter(|r| r.older).map(|r| r.path.as_str()).collect();
+        assert_eq!((older.as_slice(), truth.older), (stamp.older, stamp.older.len() as u64));
         assert_eq!(truth.rows.iter().map(|r| r.kernel).sum::<u64>(), stamp.kernel);
         for (i, name) in DESIGNS.iter().enumerate() {
             assert_eq!(truth.rows.iter().map(|r| r.designs[i]).sum::<u64>(), stamp.ours, "{name}");

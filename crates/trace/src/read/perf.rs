@@ -67,8 +67,8 @@ pub(crate) fn read<R: Read>(
             head.data.saturating_add(head.data_len),
             if cut.is_some() { ", where the file breaks off" } else { "" }
         );
-        let help = "without them no field of a sample can be found: copy the file again, or name the formats of the \
-                    recorded kernel (another perf.data of it, or formats.txt beside this one)";
+        let help = "without them no field of a sample can be found: copy the file again, or give \
+                    those of the recorded kernel with --formats FILE (another perf.data of it, or a formats.txt)";
         return Err(Error::at(file, cut.unwrap_or(head.data), what, help));
     }
     let mut perf = Perf {

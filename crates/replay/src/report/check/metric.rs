@@ -110,6 +110,11 @@ fn unequal(report: &Report, index: usize) -> Result<f64, &'static str> {
     if report.truth.is_empty() {
         return Err("the recording holds none of the kernel's own figures; record with `tenalloc record`");
     }
-    let rows = report.truth.iter().flat_map(|t| &t.rows);
+    let mut rows = report.truth.iter().flat_map(|t| &t.rows).filter(|r| !r.older).peekable();
+    if rows.peek().is_none() {
+        return Err(
+            "all groups with figures of the kernel are older than the recording: record one that is made in it",
+        );
+    }
     Ok(rows.filter(|r| r.designs.get(index) != Some(&r.kernel)).count() as f64)
 }

@@ -174,8 +174,13 @@ mod tests {
             let usage = Usage { live: 60, slab, owners: 10, ..Usage::default() };
             Design { name: name.into(), at_peak: Sample { t: 0.0, usage }, ..Design::default() }
         };
-        let row = |kernel, designs: [u64; 2]| TruthRow { path: "/a".into(), kernel, designs: designs.into() };
-        let rows = vec![row(5, [5, 5]), row(6, [6, 7]), row(7, [7, 8])];
+        let row = |kernel, designs: [u64; 2]| TruthRow {
+            path: "/a".into(),
+            kernel,
+            designs: designs.into(),
+            older: kernel >= 100,
+        };
+        let rows = vec![row(5, [5, 5]), row(6, [6, 7]), row(100, [1, 1]), row(7, [7, 8])];
         let report = Report {
             designs: vec![design("old", 190), design("new", 90)],
             truth: vec![Truth { rows, ..Truth::default() }],
@@ -197,6 +202,10 @@ mod tests {
         );
         let no_design = run(&parse("x:waste>1%").expect("parses"), &report).expect_err("no x");
         assert_eq!(no_design.to_string(), "`x:waste>1%`: no design `x` was replayed; there are: old, new");
+        let older = vec![Truth { rows: vec![row(100, [1, 1])], ..Truth::default() }];
+        let older = Report { designs: vec![design("new", 90)], truth: older, ..Report::default() };
+        let error = run(&parse("truth>0").expect("parses"), &older).expect_err("nothing to compare");
+        assert!(error.to_string().contains("older than the recording"), "{error}");
         for text in ["truth>0", "saved<1%"] {
             let alone = Report { designs: vec![design("new", 90)], ..Report::default() };
             let error = run(&parse(text).expect(text), &alone).expect_err(text);

@@ -42,6 +42,8 @@ pub(super) struct Stamp {
     when: String,
     equal: String,
     groups: String,
+    /// Not among them: those older than the recording.
+    older: u64,
     percent: String,
     all: bool,
     sentence: String,
@@ -85,7 +87,7 @@ pub(super) fn table(report: &Report) -> Table {
 
 pub(super) fn stamps(report: &Report) -> Vec<Stamp> {
     let stamp = |t: &super::super::Truth| {
-        let differing = t.rows.iter().filter(|r| !r.is_equal());
+        let differing = t.rows.iter().filter(|r| r.differs());
         let agree = differing.clone().all(|r| r.designs.windows(2).all(|w| w.first() == w.last()));
         let shown = if agree { 1 } else { usize::MAX };
         let row = |r: &super::super::TruthRow| Difference {
@@ -98,9 +100,10 @@ pub(super) fn stamps(report: &Report) -> Vec<Stamp> {
             when: seconds(t.t),
             equal: count(t.equal),
             groups: count(t.groups),
+            older: t.older,
             percent: super::place(share(t.equal, t.groups)),
             agree,
-            all: t.equal == t.groups,
+            all: t.equal == t.groups && t.groups > 0,
             sentence: printable(&truth::sentence(t)),
             more: differing.clone().count().saturating_sub(MOST),
             rows: differing.take(MOST).map(row).collect(),

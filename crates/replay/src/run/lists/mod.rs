@@ -89,9 +89,9 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The key of a group; none: the root, to which the kernel charges nothing.
-    fn key(&self, group: GroupId) -> Option<GroupKey> {
-        self.keys.get(&group).copied()
+    /// The key of a group, or of the nearest above it that lives; none: the root, to which the kernel charges nothing.
+    fn living(&self, group: GroupId) -> Option<GroupKey> {
+        std::iter::successors(Some(group), |g| self.parent(*g)).find_map(|g| self.keys.get(&g).copied())
     }
 
     fn parent(&self, group: GroupId) -> Option<GroupId> {
@@ -102,11 +102,8 @@ impl Run<'_> {
         match event {
             Event::Create(group) => {
                 if self.program.groups.get(group.0 as usize).is_some_and(|g| g.charged) {
-                    let mut above = self.parent(group);
-                    while above.is_some_and(|g| !self.keys.contains_key(&g)) {
-                        above = above.and_then(|g| self.parent(g));
-                    }
-                    let key = self.design.add_group(above.and_then(|g| self.key(g)))?;
+                    let above = self.parent(group).and_then(|g| self.living(g));
+                    let key = self.design.add_group(above)?;
                     self.keys.insert(group, key);
                 }
             }
@@ -122,7 +119,7 @@ impl Run<'_> {
                 }
             }
             Event::Use(group, list, cpu) => {
-                let group = self.key(group);
+                let group = self.living(group);
                 let lru = match list {
                     List::Older(n) => self.older.get(n as usize).copied(),
                     List::Of(n, inodes) => {
@@ -147,10 +144,9 @@ impl Run<'_> {
     /// Removes a group, and first those below it whose removals were lost.
     fn remove(&mut self, group: GroupId) -> Result<(), ListError> {
         let Some(key) = self.keys.remove(&group) else { return Ok(()) };
-        let below: Vec<GroupId> =
+        let mut below: Vec<GroupId> =
             self.keys.keys().copied().filter(|g| *g > group && self.is_below(*g, group)).collect();
         // Numbers grow downwards: the lowest first.
-        let mut below = below;
         below.sort_unstable_by(|a, b| b.cmp(a));
         for child in below {
             if let Some(key) = self.keys.remove(&child) {

@@ -69,8 +69,9 @@ struct Known {
 impl Plan {
     pub(in crate::run) fn new(program: &Program) -> Self {
         let counts = &program.counts;
-        let seen = counts.supers > 0;
         let used = counts.list_uses > 0;
+        // Where any function has a name, superblocks would be seen if there were any.
+        let seen = used || counts.supers > 0 || counts.own > 0;
         let mut plan = Self {
             older: counts.older_lists.and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
             steps: Vec::new(),

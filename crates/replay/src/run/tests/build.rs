@@ -3,12 +3,14 @@
 use tenalloc_trace::Program;
 use tenalloc_trace::program::{Cache, CacheId, Group, GroupId, Op, OpKind, Stamp};
 
-pub(super) const ROOT: GroupId = GroupId::ROOT;
-pub(super) const NOBODY: GroupId = GroupId::NOBODY;
-pub(super) const UNKNOWN: GroupId = GroupId::UNKNOWN;
+pub(in crate::run) const ROOT: GroupId = GroupId::ROOT;
+pub(in crate::run) const NOBODY: GroupId = GroupId::NOBODY;
+pub(in crate::run) const UNKNOWN: GroupId = GroupId::UNKNOWN;
+pub(in crate::run) const INTERRUPT: GroupId = GroupId::INTERRUPT;
 
 /// Two CPUs and two nodes; time stands still until it is set.
-pub(super) struct Build {
+#[derive(Clone)]
+pub(in crate::run) struct Build {
     program: Program,
     time: u64,
     cpu: u16,
@@ -19,7 +21,7 @@ pub(super) struct Build {
 }
 
 impl Build {
-    pub(super) fn new(slot_sizes: &[u32]) -> Self {
+    pub(in crate::run) fn new(slot_sizes: &[u32]) -> Self {
         let row = |path: &str, charged| Group {
             path: path.into(),
             parent: None,
@@ -51,7 +53,7 @@ impl Build {
     }
 
     /// A group, not made yet.
-    pub(super) fn group(&mut self, parent: GroupId, path: &str) -> GroupId {
+    pub(in crate::run) fn group(&mut self, parent: GroupId, path: &str) -> GroupId {
         let id = GroupId(self.program.groups.len() as u32);
         let parent = Some(parent);
         let group = Group { path: path.into(), parent, charged: true, created: None, removed: None };
@@ -60,23 +62,33 @@ impl Build {
     }
 
     /// A group, made now.
-    pub(super) fn made(&mut self, parent: GroupId, path: &str) -> GroupId {
+    pub(in crate::run) fn made(&mut self, parent: GroupId, path: &str) -> GroupId {
         let id = self.group(parent, path);
         self.step(OpKind::Create, 0, id, 0);
         id
     }
 
-    pub(super) fn at(&mut self, time: u64) -> &mut Self {
+    pub(in crate::run) fn at(&mut self, time: u64) -> &mut Self {
         self.time = time;
         self
     }
 
-    pub(super) fn on(&mut self, cpu: u16, node: u8) -> &mut Self {
+    pub(in crate::run) fn on(&mut self, cpu: u16, node: u8) -> &mut Self {
         (self.cpu, self.node) = (cpu, node);
         self
     }
 
-    pub(super) fn step(&mut self, kind: OpKind, slot: u32, group: GroupId, cache: u16) -> &mut Self {
+    /// A group that stood before the recording.
+    pub(in crate::run) fn older(&mut self, parent: GroupId, path: &str) -> GroupId {
+        let id = self.made(parent, path);
+        self.program.groups[id.0 as usize].created = None;
+        id
+    }
+
+    pub(in crate::run) fn step(&mut self, kind: OpKind, slot: u32, group: GroupId, cache: u16) -> &mut Self {
+        if let (OpKind::Create, Some(made)) = (kind, self.program.groups.get_mut(group.0 as usize)) {
+            made.created = Some(self.time);
+        }
         let cache = CacheId(cache);
         self.program.ops.push(Op {
             time: self.time,
@@ -92,7 +104,7 @@ impl Build {
         self
     }
 
-    pub(super) fn alloc(&mut self, slot: u32, cache: u16, group: GroupId) -> &mut Self {
+    pub(in crate::run) fn alloc(&mut self, slot: u32, cache: u16, group: GroupId) -> &mut Self {
         let size = u64::from(self.program.caches[usize::from(cache)].slot_size);
         self.held.resize(self.held.len().max(slot as usize + 1), 0);
         self.held[slot as usize] = size;
@@ -103,17 +115,17 @@ impl Build {
         self.step(OpKind::Alloc, slot, group, cache)
     }
 
-    pub(super) fn free(&mut self, slot: u32) -> &mut Self {
+    pub(in crate::run) fn free(&mut self, slot: u32) -> &mut Self {
         self.live -= std::mem::take(&mut self.held[slot as usize]);
         self.step(OpKind::Free, slot, NOBODY, 0)
     }
 
-    pub(super) fn remove(&mut self, group: GroupId) -> &mut Self {
+    pub(in crate::run) fn remove(&mut self, group: GroupId) -> &mut Self {
         self.step(OpKind::Remove, 0, group, 0)
     }
 
     /// The kernel's counters are read now.
-    pub(super) fn stamp(&mut self, label: &str, slab: &[(&str, u64)]) -> &mut Self {
+    pub(in crate::run) fn stamp(&mut self, label: &str, slab: &[(&str, u64)]) -> &mut Self {
         let slab = slab.iter().map(|(path, bytes)| ((*path).to_owned(), *bytes)).collect();
         let slot = self.program.stamps.len() as u32;
         self.program.stamps.push(Stamp { label: label.into(), time: self.time, slab });
@@ -121,7 +133,7 @@ impl Build {
     }
 
     /// The program, with a length.
-    pub(super) fn end(&mut self, length_ns: u64) -> Program {
+    pub(in crate::run) fn end(&mut self, length_ns: u64) -> Program {
         let slots = self.held.len() as u32;
         Program { length_ns, slots, ..self.program.clone() }
     }

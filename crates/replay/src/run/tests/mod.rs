@@ -1,6 +1,6 @@
 //! Programs made by hand, on a design whose every figure can be worked out on paper, and on the real ones.
 
-mod build;
+pub(in crate::run) mod build;
 mod checks;
 mod fake;
 mod nonsense;

@@ -1,5 +1,6 @@
 //! The library as this build made it, the compilers, and what is missing on this machine.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -16,24 +17,28 @@ pub(crate) struct Built {
     pub(crate) archive: PathBuf,
 }
 
-/// Builds and links it once for all tests. The build is the one that the tests themselves were built with, so nothing is
-/// compiled again.
+/// Links it once for all tests, out of the static library that was built together with them: it lies beside the test's
+/// executable, under a name with a hash. Where there are several (other features, another profile), the newest is of
+/// the sources as they are: what is built for this test is built after every change of them.
 pub(crate) fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
         let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let root = here.join("../..").canonicalize().expect("the checkout");
         let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("capi");
-        std::fs::create_dir_all(&out).expect("a folder");
-        let told = run(Command::new(env!("CARGO"))
-            .args(["build", "--locked", "--profile", "test", "-p", "tenalloc-capi", "--message-format=json"])
-            .current_dir(&root));
-        let archive = told
-            .split('"')
-            .find(|part| part.ends_with("/libtenalloc_capi.a"))
-            .unwrap_or_else(|| panic!("cargo told of no libtenalloc_capi.a:\n{told}"));
-        run(Command::new(here.join("link")).arg(archive).arg(&out));
-        Built { archive: archive.into(), here, root, out }
+        fs::create_dir_all(&out).expect("a folder");
+        let executable = std::env::current_exe().expect("an executable");
+        let beside = executable.parent().expect("a folder");
+        let archive = fs::read_dir(beside)
+            .expect("the folder of what was built")
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|e| e == "a"))
+            .filter(|path| path.to_string_lossy().contains("/libtenalloc_capi-"))
+            .max_by_key(|path| fs::metadata(path).and_then(|of| of.modified()).ok());
+        let archive = archive.unwrap_or_else(|| panic!("no libtenalloc_capi-….a in {}", beside.display()));
+        run(Command::new(here.join("link")).arg(&archive).arg(&out));
+        Built { archive, here, root, out }
     })
 }
 

@@ -1,6 +1,6 @@
 //! Caches: objects of one kind.
 
-use crate::error::{Failure, address, call, figure, hot_address, hot_call, length, note, note_null, quiet};
+use crate::error::{Failure, address, call, figure, length, quiet};
 use crate::handle::{
     self, Out, controller, given, open, string, ten_cache, ten_controller, ten_group, ten_lru,
 };
@@ -162,9 +162,18 @@ pub extern "C" fn ten_cache_destroy(cache: Option<&ten_cache>) -> c_int {
 /// An object of a group.
 #[unsafe(no_mangle)]
 pub extern "C" fn ten_cache_alloc(cache: Option<&ten_cache>, group: Option<&ten_group>) -> *mut c_void {
-    let Some(cache) = cache else { return note_null(Failure::Null("cache")) };
-    let Some(group) = group else { return note_null(Failure::Null("group")) };
-    hot_address(|| cache.0.alloc(&group.0))
+    if let (Some(cache), Some(group)) = (cache, group)
+        && let Some(object) = cache.0.alloc_ready(&group.0)
+    {
+        return object.as_ptr().cast();
+    }
+    alloc_slowly(cache, group)
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn alloc_slowly(cache: Option<&ten_cache>, group: Option<&ten_group>) -> *mut c_void {
+    address(|| Ok(given(cache, "cache")?.0.alloc(&given(group, "group")?.0)?))
 }
 
 /// An object of a group, of which the bytes that its user has are zero.
@@ -230,10 +239,22 @@ pub extern "C" fn ten_cache_alloc_nolock(
 /// Nobody uses the object any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ten_cache_free(cache: Option<&ten_cache>, object: *mut c_void) -> c_int {
-    let Some(object) = NonNull::new(object.cast()) else { return 0 };
-    let Some(cache) = cache else { return note(Failure::Null("cache")) };
+    let Some(place) = NonNull::new(object.cast()) else { return 0 };
     // SAFETY: the caller's promise.
-    hot_call(|| unsafe { cache.0.free(object) })
+    if cache.is_some_and(|cache| unsafe { cache.0.free_ready(place) }) {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { free_slowly(cache, place) }
+}
+
+/// # Safety
+/// As for [`ten_cache_free`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn free_slowly(cache: Option<&ten_cache>, object: NonNull<u8>) -> c_int {
+    // SAFETY: the caller's promise.
+    call(|| Ok(unsafe { given(cache, "cache")?.0.free(object) }?))
 }
 
 /// Bytes that an object is charged.

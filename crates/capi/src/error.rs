@@ -154,26 +154,6 @@ pub fn guard<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure>
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Failure::Panic))
 }
 
-/// As [`address`] for the calls that must cost nothing: between the library's answer and C there is only the address.
-#[inline(always)]
-pub fn hot_address(body: impl FnOnce() -> Result<core::ptr::NonNull<u8>, Error>) -> *mut core::ffi::c_void {
-    let object = catch_unwind(AssertUnwindSafe(|| match body() {
-        Ok(object) => object.as_ptr().cast(),
-        Err(error) => note_null(Failure::Core(error)),
-    }));
-    object.unwrap_or_else(|_| note_null(Failure::Panic))
-}
-
-/// As [`call`] for the calls that must cost nothing.
-#[inline(always)]
-pub fn hot_call(body: impl FnOnce() -> Result<(), Error>) -> c_int {
-    let code = catch_unwind(AssertUnwindSafe(|| match body() {
-        Ok(()) => 0,
-        Err(error) => note(Failure::Core(error)),
-    }));
-    code.unwrap_or_else(|_| note(Failure::Panic))
-}
-
 /// A call that returns a code.
 #[inline(always)]
 pub fn call(body: impl FnOnce() -> Result<(), Failure>) -> c_int {

@@ -1,11 +1,11 @@
 //! Objects of any size, and what is found from an address alone.
 
-use crate::error::{Failure, address, call, figure, guard, hot_address, hot_call, note_null};
+use crate::error::{Failure, address, call, figure, guard};
 use crate::handle::{Out, controller, given, open, string, ten_controller, ten_group, ten_owner};
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use tenalloc::{Controller, Error, Group};
+use tenalloc::{Error, Group};
 
 /// What C expects of `malloc`: `alignof(max_align_t)`.
 const ALIGN: usize = 16;
@@ -22,9 +22,19 @@ fn malloc(group: &Group, align: usize, size: usize) -> Result<NonNull<u8>, Failu
 /// `size` bytes of a group.
 #[unsafe(no_mangle)]
 pub extern "C" fn ten_malloc(group: Option<&ten_group>, size: usize) -> *mut c_void {
-    let Some(group) = group else { return note_null(Failure::Null("group")) };
-    // An object of 0 bytes has an address of its own.
-    hot_address(|| group.0.controller().malloc(&group.0, size.max(1), ALIGN))
+    // An object of 0 bytes is made the long way.
+    if let Some(group) = group
+        && let Some(object) = group.0.controller().malloc_ready(&group.0, size, ALIGN)
+    {
+        return object.as_ptr().cast();
+    }
+    malloc_slowly(group, size)
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn malloc_slowly(group: Option<&ten_group>, size: usize) -> *mut c_void {
+    address(|| malloc(&given(group, "group")?.0, ALIGN, size))
 }
 
 /// `size` bytes of the thread's group.
@@ -122,14 +132,21 @@ pub unsafe extern "C" fn ten_realloc_zeroed(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ten_free(ctl: Option<&ten_controller>, at: *mut c_void) -> c_int {
     let Some(object) = NonNull::new(at.cast()) else { return 0 };
-    hot_call(|| {
-        let ctl = match ctl {
-            Some(ctl) => &ctl.0,
-            None => Controller::global()?,
-        };
-        // SAFETY: the caller's promise.
-        unsafe { ctl.free(object) }
-    })
+    // SAFETY: the caller's promise.
+    if controller(ctl).is_ok_and(|ctl| unsafe { ctl.free_ready(object) }) {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { free_slowly(ctl, object) }
+}
+
+/// # Safety
+/// As for [`ten_free`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn free_slowly(ctl: Option<&ten_controller>, object: NonNull<u8>) -> c_int {
+    // SAFETY: the caller's promise.
+    call(|| Ok(unsafe { controller(ctl)?.free(object) }?))
 }
 
 /// Frees any object without waiting, for signal handlers.

@@ -19,8 +19,12 @@
 //! **Panics.** None is known. Should one come, [`error::call`] catches it at the boundary and the caller is told
 //! `TEN_ERR_INTERNAL`. Callbacks are `extern "C"`: they may not throw, and the process ends if they do.
 //!
-//! **Cost.** A call that succeeds writes no thread-local and takes no lock of its own: the two pointers are compared
-//! with NULL, and the rest is the Rust call, inlined.
+//! Only the first step of the hot calls is outside of that: it looks at what a CPU has ready, and has nothing in it that
+//! could panic.
+//!
+//! **Cost.** A call that succeeds writes no thread-local and takes no lock of its own. `ten_cache_alloc`, `ten_malloc` and
+//! the freeing functions compare pointers with NULL and take the first step of the Rust call, inlined; all else, errors too,
+//! is in functions of its own, so that its frame is not set up in vain.
 
 #![allow(non_camel_case_types, reason = "the names are those of the header")]
 

@@ -13,10 +13,10 @@ TESTFLAGS ?=
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint doc unit models bench soak fuzz miri install clean
+.PHONY: help run test lint doc unit models bench soak fuzz miri install uninstall clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 run: ## replay the recorded trace data/small: a table here, a page with charts in out/report.html (TRACE=folder: another)
 	@scripts/need rust cc
@@ -31,17 +31,17 @@ test: ## everything that must hold: format, lints, documentation, all tests, mod
 
 lint: ## format and lints
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --features tenalloc/std --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --features tenalloc/std,tenalloc/allocator-api2 --locked -- -D warnings
 
 doc: ## the documentation, without a warning
-	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --lib --no-deps --features tenalloc/std --locked
+	RUSTDOCFLAGS=-Dwarnings $(CARGO) doc --workspace --lib --no-deps --features tenalloc/std,tenalloc/allocator-api2 --locked
 
 models: ## loom: every order of memory accesses of the lock-free parts
 	$(CARGO) test --locked -p tenalloc --features loom --lib models
 
 unit: ## all tests, and the library's examples
-	$(CARGO) test --workspace --features tenalloc/std --locked $(TESTFLAGS)
-	@set -e; for e in tenants charge_only requests; do \
+	$(CARGO) test --workspace --features tenalloc/std,tenalloc/allocator-api2 --locked $(TESTFLAGS)
+	@set -e; for e in tenants charge_only requests layer; do \
 		$(CARGO) run --quiet --locked -p tenalloc --features std --example $$e >/dev/null; echo "example $$e ... ok"; done
 
 bench: ## beside other allocators: tables of ratios, out/bench.json and charts in out/bench.html (BENCH=all: everything)
@@ -50,6 +50,8 @@ bench: ## beside other allocators: tables of ratios, out/bench.json and charts i
 	@echo "Getting the peers, the first time about 2 minutes"
 	@scripts/peers out/peers
 	$(CARGO) build --release --locked -p tenalloc-bench
+	$(CARGO) build --release --locked -p tenalloc-capi
+	@crates/capi/link $(BUILT)/release/libtenalloc_capi.a out/peers
 	@$(BUILT)/release/tenalloc-bench $(if $(filter all,$(BENCH)),--all) out/peers out
 
 soak: ## repeat property tests, thread tests and random life for SOAK_SECONDS=600, with new seeds and SOAK_CASES=4096 cases
@@ -60,14 +62,19 @@ fuzz: ## throw damaged recordings at the readers, FUZZ_SECONDS=60 a target (opti
 	@scripts/need rust cc nightly fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-miri: ## owner words, lists, stocks and counters under miri, which sees undefined behaviour (optional: nightly, miri)
+miri: ## owner words, lists, stocks, counters, owned values and collections under miri, which sees undefined behaviour (optional: nightly, miri)
 	@scripts/need rust nightly miri
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib -- owners:: list:: stock:: counter::
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows" PROPTEST_CASES=4 $(CARGO) +nightly miri test -p tenalloc --features allocator-api2 --test owned --test collections
 
-install: ## the command, to PREFIX=/usr/local
+install: ## the command, the C library, their manual pages, to PREFIX=/usr/local (also LIBDIR=, DESTDIR=)
 	@scripts/need rust cc
-	$(CARGO) build --release --locked -p tenalloc-cli
-	install -D -m 755 $(BUILT)/release/tenalloc $(DESTDIR)$(PREFIX)/bin/tenalloc
+	$(CARGO) build --release --locked -p tenalloc-cli -p tenalloc-capi
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' COMMAND='$(abspath $(BUILT))/release/tenalloc' \
+		LIBRARY='$(abspath $(BUILT))/release/libtenalloc_capi.a' scripts/install
+
+uninstall: ## take away what install put there
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' scripts/install --uninstall
 
 clean: ## what was built, and out/
 	$(CARGO) clean

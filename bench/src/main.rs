@@ -67,6 +67,7 @@ fn run(plan: &Plan, folder: &Path, out: &Path) -> Result<(), Failure> {
     let mut machine = machine::describe();
     println!("{}", machine::line(&machine));
     let peers = peers::library::all(folder);
+    peers::capi::load(folder);
     println!(
         "{}\n",
         peers.iter().map(|p| format!("{} {}", p.name, p.version())).collect::<Vec<_>>().join(", ")

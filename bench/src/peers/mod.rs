@@ -9,7 +9,9 @@
 //! | `heaps` | a heap, an arena or a context for each group |
 //! | `floor` | a plain counted allocation, to measure the machine by |
 //! | `ours` | tenalloc, inlined and called by address |
+//! | `capi` | tenalloc through its C library |
 
+pub(crate) mod capi;
 pub(crate) mod floor;
 pub(crate) mod hand;
 pub(crate) mod heaps;

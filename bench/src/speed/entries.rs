@@ -2,6 +2,7 @@
 
 use super::shapes::{Shape, run};
 use super::threads::{Time, relay, together};
+use crate::peers::capi::CLibrary;
 use crate::peers::floor::Floor;
 use crate::peers::hand::{Counted, Owned, Raw};
 use crate::peers::heaps::{Heaped, make};
@@ -53,6 +54,8 @@ pub(crate) const OURS: &str = "tenalloc";
 pub(crate) const FLOOR: &str = "floor";
 /// tenalloc, called by address.
 pub(crate) const CALLED: &str = "tenalloc, called";
+/// tenalloc, through its C library.
+pub(crate) const C_LIBRARY: &str = "tenalloc, C library";
 
 /// Heaps are made once: some allocators have no more than a few thousand of them in a process.
 pub(crate) struct Stage<'a> {
@@ -78,6 +81,9 @@ impl<'a> Stage<'a> {
             },
             Entry { peer: FLOOR, policy: None, threads: false, run: Box::new(Floor::new(size, self.groups)) },
         ];
+        if let Some(library) = CLibrary::new(size, self.groups) {
+            all.push(Entry { peer: C_LIBRARY, policy: None, threads: true, run: Box::new(library) });
+        }
         for (peer, heaps) in &self.peers {
             for policy in Policy::ALL {
                 let Some(run) = self.run(peer, policy, heaps) else { continue };

@@ -12,7 +12,7 @@ use crate::peers::Policy;
 use crate::peers::library::Allocator;
 use crate::plan::Plan;
 
-use entries::{CALLED, Entry, FLOOR, OURS, Stage};
+use entries::{C_LIBRARY, CALLED, Entry, FLOOR, OURS, Stage};
 use serde_json::{Value, json};
 pub(crate) use shapes::Random;
 use shapes::Shape;

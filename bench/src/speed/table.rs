@@ -1,6 +1,6 @@
 //! The table for people: a line a workload, with the best of the peers beside ours. All figures are in the JSON.
 
-use super::{CALLED, FLOOR, OURS, Row};
+use super::{C_LIBRARY, CALLED, FLOOR, OURS, Row};
 use crate::peers::Policy;
 use crate::plan::Plan;
 
@@ -13,11 +13,12 @@ pub(super) fn head(plan: &Plan) {
         "÷: ours inlined over the best of the peers without accounting, with one counter, with owner and 3 levels"
     );
     println!(
-        "{:42}{:>8}{:>6}{:>8}{:>7}  {:24}{:>6}  {:>7}{:>6}  {:26}{:>6}",
+        "{:42}{:>8}{:>6}{:>8}{:>7}{:>7}  {:24}{:>6}  {:>7}{:>6}  {:26}{:>6}",
         "",
         "tenalloc",
         "±",
         "called",
+        "from C",
         "floor",
         "fastest raw",
         "÷ raw",
@@ -43,6 +44,10 @@ pub(super) fn line(rows: &[Row]) {
     let (Some(ours), Some(called)) = (find(OURS), find(CALLED)) else { return };
     let label = format!("{:>5} B, {}", ours.bytes, ours.workload);
     print!("{label:42}{:>8.1}{:>5.0}%{:>8.1}", ours.ns.median, ours.ns.spread(), called.ns.median);
+    match find(C_LIBRARY) {
+        Some(library) => print!("{:>7.1}", library.ns.median),
+        None => print!("{:>7}", ""),
+    }
     match find(FLOOR) {
         Some(floor) => print!("{:>7.1}", floor.ns.median),
         None => print!("{:>7}", ""),

@@ -30,13 +30,16 @@
 //! | [`slab`] | caches, slabs, owner vectors, sheaves, size classes |
 //! | [`lru`] | list_lru: LRU lists per group and node, only where used |
 //! | [`page`] | where pages come from: the system with NUMA, or a simulated source with faults |
+//! | `owned` | [`Owned`]: a value in an object of a group |
+//! | `global`, `collections` | `Global`, `GroupAlloc`: for whole programs and collections (features) |
 //! | `percpu` | the areas of the CPUs, taken in restartable sequences |
 //! | [`reclaim`] | shrinkers, protection, reclaim, out of memory |
 //! | `meta`, `table` | memory for bookkeeping, every byte counted |
 //! | `sync` | the locks, each with its rank |
 //!
 //! The crate is `no_std` and uses no `alloc`: it can be the process's malloc. The feature `std`, off by default for
-//! that reason, adds what needs threads: `Group::scope`, `FutureExt::in_group`, the background reclaimer.
+//! that reason, adds what needs threads: `Group::scope`, `FutureExt::in_group`, the background reclaimer, and `Global`,
+//! with which it is the allocator of a Rust program. The feature `allocator-api2` adds `GroupAlloc`.
 //!
 //! # What holds
 //!
@@ -53,12 +56,17 @@
 #[cfg(any(feature = "loom", feature = "std"))]
 extern crate std;
 
+#[cfg(feature = "allocator-api2")]
+mod collections;
 mod config;
 mod controller;
 mod error;
+#[cfg(feature = "std")]
+mod global;
 pub mod group;
 pub mod lru;
 mod meta;
+mod owned;
 pub mod page;
 mod percpu;
 pub mod reclaim;
@@ -67,13 +75,18 @@ mod stat;
 mod sync;
 mod table;
 
+#[cfg(feature = "allocator-api2")]
+pub use collections::GroupAlloc;
 pub use config::Config;
 pub use controller::Controller;
 pub use error::{Error, Limit, Result};
+#[cfg(feature = "std")]
+pub use global::Global;
 pub use group::{BelowHigh, Events, Group, GroupStat, OWNER_BYTES, Owner, PeakReader};
 #[cfg(feature = "std")]
-pub use group::{FutureExt, InGroup, current_group};
+pub use group::{FutureExt, InGroup, current_group, swap_scope};
 pub use lru::{Isolated, ListLru, LruItem, LruStatus};
+pub use owned::Owned;
 pub use page::{PAGE, Topology};
 #[cfg(feature = "std")]
 pub use reclaim::{Background, BackgroundBuilder};

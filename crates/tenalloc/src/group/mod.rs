@@ -46,7 +46,7 @@ pub use handle::{Group, Owner};
 pub use knobs::Events;
 pub use peak::PeakReader;
 #[cfg(feature = "std")]
-pub use scope::{FutureExt, InGroup, current_group};
+pub use scope::{FutureExt, InGroup, current_group, swap_scope};
 pub use stat::GroupStat;
 pub use wait::BelowHigh;
 

@@ -4,6 +4,10 @@
 //! no counter; leaving restores what was, also when a panic passes. A task enters at each poll and when it is dropped,
 //! since between polls its thread belongs to others.
 
+mod swap;
+
+pub use swap::swap_scope;
+
 use super::Group;
 use crate::controller::Controller;
 use crate::error::Result;

@@ -1,5 +1,7 @@
 //! What users hold of a cache.
 
+mod first;
+
 use super::cache::Record;
 use super::config::CacheStat;
 use super::debug::Damage;

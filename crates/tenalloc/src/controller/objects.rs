@@ -109,6 +109,17 @@ impl Controller {
         Ok((slab.base() as usize, slab.bytes()))
     }
 
+    /// How full the slab of a live object is: objects handed out of it (live, or kept free near a CPU), and those that fit.
+    /// For whoever chooses what to free: pages come back when the last object of a slab is freed. Takes no lock, and may be
+    /// called while a list is walked.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub fn fill_of(&self, object: NonNull<u8>) -> Result<(u32, u32)> {
+        let address = object.as_ptr() as usize;
+        self.inner().fill_of(address).ok_or(Error::Foreign { address })
+    }
+
     pub(crate) fn group_of(&self, owner: u32) -> Group {
         let inner = self.inner();
         let _cpu = inner.lock_cpu();

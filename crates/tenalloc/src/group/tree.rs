@@ -57,7 +57,7 @@ struct Links {
 
 const NIL: u32 = u32::MAX;
 
-// 112 bytes of node, 40 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
+// 112 bytes of node, 24 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
 const _: () = assert!(core::mem::size_of::<Node>() <= 112);
 
 // SAFETY: `links` is touched under the tree's lock, `chain` under that of the indexes; the rest is atomic or fixed while the node lives.
@@ -132,6 +132,14 @@ pub(crate) struct State {
     nodes: u32,
     /// Groups ever made.
     made: u32,
+    name_bytes: usize,
+}
+
+/// Bytes of the tree.
+pub(crate) struct Parts {
+    pub(crate) nodes: usize,
+    pub(crate) names: usize,
+    pub(crate) buckets: usize,
 }
 
 // SAFETY: `buckets` belongs to this state alone.
@@ -144,7 +152,16 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        let state = State { buckets: null_mut(), mask: 0, groups: 0, free: NIL, high: 0, nodes: 0, made: 0 };
+        let state = State {
+            buckets: null_mut(),
+            mask: 0,
+            groups: 0,
+            free: NIL,
+            high: 0,
+            nodes: 0,
+            made: 0,
+            name_bytes: 0,
+        };
         Self { table: Table::new(), state: Lock::new(Rank::Tree, state) }
     }
 
@@ -239,6 +256,7 @@ impl Tree {
             s.groups += 1;
         }
         s.nodes += 1;
+        s.name_bytes += Meta::rounded(name.len());
         s.made = s.made.wrapping_add(1);
         Ok(record)
     }
@@ -300,6 +318,7 @@ impl Tree {
             unsafe { inner.free_knobs(node) };
             // SAFETY: as above.
             unsafe { inner.meta.free(NonNull::new_unchecked(node.name.cast_mut()), node.name_len.into()) };
+            s.name_bytes -= Meta::rounded(node.name_len.into());
             let free = s.free;
             self.edit(node.id, &mut s, |l| l.next = free);
             s.free = node.id;
@@ -309,6 +328,13 @@ impl Tree {
                 None => break,
             }
         }
+    }
+
+    /// Bytes of its parts that are resident: the nodes' records, names, hash.
+    pub(crate) fn parts(&self) -> Parts {
+        let s = self.state.lock();
+        let buckets = if s.buckets.is_null() { 0 } else { (s.mask as usize + 1) * 4 };
+        Parts { nodes: self.table.resident(s.high), names: s.name_bytes, buckets }
     }
 
     /// Bytes of the nodes' records that are resident.

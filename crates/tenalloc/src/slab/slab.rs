@@ -8,7 +8,7 @@ use super::cache::Record;
 use super::owners::Owners;
 use crate::page::PAGE;
 use core::ptr::null_mut;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 
 /// Ends a free list.
 const NIL: u16 = u16::MAX;
@@ -39,8 +39,8 @@ pub(crate) struct Slab {
     pub(crate) free: u16,
     /// Objects from here on were never handed out.
     fresh: u16,
-    /// Objects handed out, to users and sheaves.
-    pub(crate) out: u16,
+    /// Objects handed out, to users and sheaves. Changed under the lock, read also without.
+    out: AtomicU16,
     index: u16,
     pub(crate) node: u8,
     pub(crate) kind: Kind,
@@ -67,7 +67,7 @@ impl Slab {
             pages,
             free: NIL,
             fresh: 0,
-            out: 0,
+            out: AtomicU16::new(0),
             index,
             node,
             kind,
@@ -94,6 +94,16 @@ impl Slab {
         self.index
     }
 
+    /// Objects handed out, to users and sheaves; without the lock, about so many.
+    pub(crate) fn out(&self) -> u16 {
+        self.out.load(Relaxed)
+    }
+
+    /// Says how many objects are out. The lock is held.
+    pub(crate) fn set_out(&self, objects: u16) {
+        self.out.store(objects, Relaxed);
+    }
+
     /// Takes a free object out, if there is one. `Err`: the free list was overwritten by a user after a free;
     /// what hangs on it is lost, the slab's other objects are not.
     pub(crate) fn pop(&mut self, record: &Record) -> Result<Option<*mut u8>, ()> {
@@ -117,7 +127,7 @@ impl Slab {
         } else {
             return Ok(None);
         };
-        self.out += 1;
+        self.set_out(self.out() + 1);
         Ok(Some(self.object(index, record)))
     }
 
@@ -127,7 +137,7 @@ impl Slab {
         // SAFETY: the object is free and ours, at least 8 bytes, aligned to 8.
         unsafe { record.link(object).cast::<u16>().write(self.free) };
         self.free = index as u16;
-        self.out -= 1;
+        self.set_out(self.out() - 1);
     }
 
     /// The slab is empty: what was lost of it is free again.
@@ -147,7 +157,7 @@ impl Slab {
         let mut last = core::ptr::null_mut();
         let mut at = self.free;
         // A list that is longer than there are free objects leads in a circle.
-        for _ in 0..=self.fresh - self.out {
+        for _ in 0..=self.fresh - self.out() {
             if at == NIL {
                 return None;
             }

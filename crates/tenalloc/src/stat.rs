@@ -128,9 +128,9 @@ impl Controller {
         each("groups", tree.nodes as u64);
         each("owners", inner.owners.resident() as u64);
         each("names", tree.names as u64);
-        each("hash of names", tree.buckets as u64);
+        each("hash of names", tree.hash as u64);
         each("free metadata", waiting as u64);
-        let known = stat.owner_vector_bytes + (waiting + tree.names + tree.buckets) as u64;
+        let known = stat.owner_vector_bytes + (waiting + tree.names + tree.hash) as u64;
         each("other metadata: caches, sheaves, lists", (meta as u64).saturating_sub(known));
         each("controller, areas of CPUs", self.fixed_bytes());
         each("free pages", stat.free_page_bytes);

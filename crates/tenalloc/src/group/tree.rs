@@ -3,8 +3,11 @@
 //! A node stays in its table until it is removed *and* its last handle is dropped *and* its last child's node
 //! is gone; so a node's `parent` is always good to follow.
 
+mod name;
 mod names;
 
+use self::name::Name;
+use self::names::{Names, hash};
 use super::counter::Counter;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
@@ -27,8 +30,7 @@ pub(crate) struct Node {
     pub(crate) counter: Counter,
     /// Null for the root. Fixed while the node lives.
     parent: *const Node,
-    name: *const u8,
-    name_len: u8,
+    name: Name,
     removed: AtomicBool,
     pub(crate) owner: u32,
     /// Handles, and nodes of children.
@@ -51,14 +53,13 @@ struct Links {
     first_child: u32,
     next: u32,
     prev: u32,
-    hash_next: u32,
     children: u32,
 }
 
 const NIL: u32 = u32::MAX;
 
-// 112 bytes of node, 24 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
-const _: () = assert!(core::mem::size_of::<Node>() <= 112);
+// 96 bytes of node, 24 of owner, 5 to 11 of hash, 16 or more of a long name: below 200 for an idle group.
+const _: () = assert!(core::mem::size_of::<Node>() == 96);
 
 // SAFETY: `links` is touched under the tree's lock, `chain` under that of the indexes; the rest is atomic or fixed while the node lives.
 unsafe impl Sync for Node {}
@@ -70,10 +71,7 @@ impl Node {
     }
 
     pub(crate) fn name(&self) -> &str {
-        // SAFETY: the name was copied from a str when the node was made and lives as long as the node.
-        unsafe {
-            core::str::from_utf8_unchecked(core::slice::from_raw_parts(self.name, self.name_len.into()))
-        }
+        self.name.as_str()
     }
 
     pub(crate) fn knobs(&self) -> Option<&Knobs> {
@@ -122,9 +120,7 @@ impl core::fmt::Display for Path<'_> {
 
 /// What the tree's lock guards besides the nodes' links.
 pub(crate) struct State {
-    /// Hash buckets: first node id of each chain.
-    buckets: *mut u32,
-    mask: u32,
+    hash: Names,
     groups: u32,
     free: u32,
     high: u32,
@@ -139,10 +135,10 @@ pub(crate) struct State {
 pub(crate) struct Parts {
     pub(crate) nodes: usize,
     pub(crate) names: usize,
-    pub(crate) buckets: usize,
+    pub(crate) hash: usize,
 }
 
-// SAFETY: `buckets` belongs to this state alone.
+// SAFETY: the hash belongs to this state alone.
 unsafe impl Send for State {}
 
 pub(crate) struct Tree {
@@ -152,16 +148,8 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        let state = State {
-            buckets: null_mut(),
-            mask: 0,
-            groups: 0,
-            free: NIL,
-            high: 0,
-            nodes: 0,
-            made: 0,
-            name_bytes: 0,
-        };
+        let state =
+            State { hash: Names::new(), groups: 0, free: NIL, high: 0, nodes: 0, made: 0, name_bytes: 0 };
         Self { table: Table::new(), state: Lock::new(Rank::Tree, state) }
     }
 
@@ -190,24 +178,27 @@ impl Tree {
         if parent.is_some() && bad {
             return Err(Error::BadName);
         }
+        let hash = parent.map_or(0, |p| hash(p, name));
         let mut s = self.state.lock();
         if let Some(p) = parent {
             if p.is_removed() {
                 return Err(Error::GroupRemoved);
             }
-            if self.find(&s, p, name).is_some() {
+            if self.find(&s, p, name, hash).is_some() {
                 return Err(Error::Exists);
             }
         }
-        self.grow_buckets(&mut s, &inner.meta)?;
         let id = if s.free == NIL { s.high } else { s.free };
+        if parent.is_some() {
+            self.make_place(&mut s, id, &inner.meta)?;
+        }
         let record = self.table.grow(id, &inner.meta, "groups")?;
-        let text = inner.meta.alloc(name.len()).ok_or(Error::NoMemory { bytes: name.len().max(1) })?;
+        let text = Name::new(name, &inner.meta)?;
         let owner = match inner.owners.create(record, &inner.meta) {
             Ok(owner) => owner,
             Err(e) => {
-                // SAFETY: just allocated.
-                unsafe { inner.meta.free(text, name.len()) };
+                // SAFETY: just made.
+                unsafe { text.free(&inner.meta) };
                 return Err(e);
             }
         };
@@ -218,14 +209,13 @@ impl Tree {
             s.free = self.links(id, &s).next;
         }
         let first = parent.map(|p| self.links(p.id, &s).first_child);
-        // SAFETY: the record is free, so nobody else looks at it; the name has room for `name.len()` bytes.
+        s.name_bytes += text.outside();
+        // SAFETY: the record is free, so nobody else looks at it.
         unsafe {
-            text.as_ptr().copy_from_nonoverlapping(name.as_ptr(), name.len());
             record.write(Node {
                 counter: Counter::new(),
                 parent: parent.map_or(null(), core::ptr::from_ref),
-                name: text.as_ptr(),
-                name_len: name.len() as u8,
+                name: text,
                 removed: AtomicBool::new(false),
                 owner,
                 holders: AtomicU32::new(1),
@@ -234,7 +224,6 @@ impl Tree {
                     first_child: NIL,
                     next: first.unwrap_or(NIL),
                     prev: NIL,
-                    hash_next: NIL,
                     children: 0,
                 }),
                 chain: UnsafeCell::new(null_mut()),
@@ -252,11 +241,10 @@ impl Tree {
                 l.first_child = id;
                 l.children += 1;
             });
-            self.hash_in(&mut s, id);
+            s.hash.put(hash, id);
             s.groups += 1;
         }
         s.nodes += 1;
-        s.name_bytes += Meta::rounded(name.len());
         s.made = s.made.wrapping_add(1);
         Ok(record)
     }
@@ -317,8 +305,8 @@ impl Tree {
             // SAFETY: nobody holds the node, so nobody uses its knobs or reads its name.
             unsafe { inner.free_knobs(node) };
             // SAFETY: as above.
-            unsafe { inner.meta.free(NonNull::new_unchecked(node.name.cast_mut()), node.name_len.into()) };
-            s.name_bytes -= Meta::rounded(node.name_len.into());
+            unsafe { node.name.free(&inner.meta) };
+            s.name_bytes -= node.name.outside();
             let free = s.free;
             self.edit(node.id, &mut s, |l| l.next = free);
             s.free = node.id;
@@ -333,8 +321,7 @@ impl Tree {
     /// Bytes of its parts that are resident: the nodes' records, names, hash.
     pub(crate) fn parts(&self) -> Parts {
         let s = self.state.lock();
-        let buckets = if s.buckets.is_null() { 0 } else { (s.mask as usize + 1) * 4 };
-        Parts { nodes: self.table.resident(s.high), names: s.name_bytes, buckets }
+        Parts { nodes: self.table.resident(s.high), names: s.name_bytes, hash: s.hash.bytes() }
     }
 
     /// Bytes of the nodes' records that are resident.
@@ -345,7 +332,7 @@ impl Tree {
     /// The child of `parent` called `name`, held for the caller.
     pub(crate) fn child(&self, parent: &Node, name: &str) -> Option<NonNull<Node>> {
         let s = self.state.lock();
-        let node = self.find(&s, parent, name)?;
+        let node = self.find(&s, parent, name, hash(parent, name))?;
         self.hold(node);
         Some(NonNull::from(node))
     }
@@ -409,10 +396,8 @@ impl Tree {
     /// No node is used again.
     pub(crate) unsafe fn drop_table(&self, meta: &Meta) {
         let s = self.state.lock();
-        if let Some(buckets) = NonNull::new(s.buckets) {
-            // SAFETY: the caller's promise.
-            unsafe { meta.free(buckets.cast(), (s.mask as usize + 1) * 4) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { s.hash.free(meta) };
         // SAFETY: the caller's promise.
         unsafe { self.table.release(meta) };
     }

@@ -1,7 +1,7 @@
 //! How a cache cuts its slabs.
 
-use crate::error::{Error, Result};
 use super::Slab;
+use crate::error::{Error, Result};
 use crate::page::{PAGE, chunk::MAX_RUN};
 
 /// Pages of a slab and objects in it.

@@ -257,7 +257,10 @@ fn trim_returns_memory() {
     }
     ctl.trim();
     let stat = ctl.stat();
-    assert!(stat.mapped_bytes <= 2 << 20 && stat.free_page_bytes == 0 && stat.slab_bytes == 2 * 4096, "{stat:?}");
+    assert!(
+        stat.mapped_bytes <= 2 << 20 && stat.free_page_bytes == 0 && stat.slab_bytes == 2 * 4096,
+        "{stat:?}"
+    );
     assert!(holds(objects[0], 256, 1));
 }
 

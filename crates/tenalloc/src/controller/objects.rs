@@ -39,9 +39,15 @@ impl Controller {
     /// As [`malloc`](Self::malloc).
     pub fn malloc_zeroed(&self, group: &Group, size: usize, align: usize) -> Result<NonNull<u8>> {
         let object = self.malloc(group, size, align)?;
-        let usable = self.usable_size(object)?;
-        // SAFETY: new, and as large as that.
-        unsafe { object.write_bytes(0, usable) };
+        let (slab, _) = self.inner().locate(object.as_ptr() as usize)?;
+        // Whole pages that nobody used since the system gave them hold zeros; to write them would make them resident.
+        // SAFETY: the run of an object that is live; both fields are fixed.
+        let zero = unsafe { slab.as_ref().kind == Kind::Large && slab.as_ref().zero };
+        if !zero {
+            let usable = self.usable_size(object)?;
+            // SAFETY: new, and as large as that.
+            unsafe { object.write_bytes(0, usable) };
+        }
         Ok(object)
     }
 

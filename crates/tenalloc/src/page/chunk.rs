@@ -221,7 +221,10 @@ impl Chunks {
         // SAFETY: there is room for PAGES descriptors, one a page at most; this one is free.
         unsafe { desc.write(Slab::blank(base, pages as u32, index, h.node, kind)) };
         h.free.set(first, pages, false);
-        s.totals.dirty -= h.dirty.count(first, pages) * PAGE;
+        let dirty = h.dirty.count(first, pages);
+        // SAFETY: just written.
+        unsafe { (*desc).zero = dirty == 0 };
+        s.totals.dirty -= dirty * PAGE;
         h.dirty.set(first, pages, false);
         h.free_pages -= pages as u16;
         for entry in &h.map[first..first + pages] {

@@ -52,6 +52,8 @@ pub(crate) struct Slab {
     pub(crate) broken: bool,
     /// It is being emptied, whatever becomes of its chunk. Guarded by the lock of the chunks.
     pub(crate) withdrawn: bool,
+    /// Its pages held zeros when they were cut: nobody had used them since the system gave them.
+    pub(crate) zero: bool,
 }
 
 const _: () = assert!(core::mem::size_of::<Slab>() == 64);
@@ -75,6 +77,7 @@ impl Slab {
             offline: AtomicBool::new(false),
             broken: false,
             withdrawn: false,
+            zero: false,
         }
     }
 

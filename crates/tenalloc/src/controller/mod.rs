@@ -61,6 +61,7 @@ impl Controller {
             .ok_or(Error::NoMemory { bytes: Inner::own_bytes() })?;
         let area_bytes = Inner::area_bytes(&topology);
         let parts = source.map(area_bytes, PAGE, None).map(|areas| (areas, Chunks::new(source)));
+        let decay = config.decay;
         let (areas, chunks) = match parts {
             Some((areas, Some(chunks))) => (areas, chunks),
             parts => {
@@ -82,7 +83,7 @@ impl Controller {
                 config,
                 topology,
                 pretended_cpu: AtomicU32::new(0),
-                chunks,
+                chunks: chunks.decaying(decay),
                 meta: Meta::new(source),
                 tree: Tree::new(),
                 owners: Owners::new(),
@@ -188,6 +189,12 @@ impl Controller {
         });
         inner.drain_all();
         inner.chunks.trim() as u64
+    }
+
+    /// Gives back free pages whose time is over ([`Config::decay`]), as runs of pages that come and go do in passing: for
+    /// a timer of a program that may fall idle. Cheap when nothing is due. Returns bytes given to the system.
+    pub fn tick(&self) -> u64 {
+        self.inner().chunks.tick() as u64
     }
 
     /// The nodes and CPUs it works with.

@@ -7,6 +7,7 @@ mod name;
 mod names;
 
 use self::name::Name;
+pub(crate) use self::name::Path;
 use self::names::{Names, hash};
 use super::counter::Counter;
 use crate::controller::Inner;
@@ -97,24 +98,6 @@ impl Node {
             at = node.parent();
         }
         false
-    }
-}
-
-/// Prints a node's path: `/` for the root, else `/a/b`.
-pub(crate) struct Path<'a>(pub(crate) &'a Node);
-
-impl core::fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.0.parent() {
-            None => f.write_str("/"),
-            Some(parent) => {
-                if parent.parent().is_some() {
-                    Path(parent).fmt(f)?;
-                }
-                f.write_str("/")?;
-                f.write_str(self.0.name())
-            }
-        }
     }
 }
 

@@ -339,37 +339,6 @@ impl Chunks {
         &self.departures
     }
 
-    /// Gives back every chunk without runs and the memory behind all other free pages. Bytes given back.
-    pub(crate) fn trim(&self) -> usize {
-        let mut s = self.state.lock();
-        let before = s.totals.dirty;
-        let mut at = s.all;
-        while !at.is_null() {
-            // SAFETY: listed chunks are mapped; the lock is held.
-            let h = unsafe { &mut *at };
-            let next = h.all_next;
-            let busy = h.offline || h.lookers > 0;
-            if !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED {
-                self.drop_chunk(&mut s, at);
-            } else if !h.huge {
-                let mut from = 0;
-                while let Some((first, pages)) = h.dirty.next_run(from) {
-                    // SAFETY: dirty pages are free: nobody needs their contents.
-                    unsafe {
-                        let start = at.cast::<u8>().add(first * PAGE);
-                        self.source.purge(NonNull::new_unchecked(start), pages * PAGE);
-                    }
-                    s.totals.dirty -= pages * PAGE;
-                    from = first + pages;
-                }
-                h.dirty = Bits([0; PAGES / 64]);
-                h.old = h.dirty;
-            }
-            at = next;
-        }
-        before - s.totals.dirty
-    }
-
     pub(crate) fn totals(&self) -> Totals {
         self.state.lock().totals
     }

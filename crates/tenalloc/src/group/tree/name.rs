@@ -1,7 +1,8 @@
-//! One name: in the node itself if it is short, else in a block of its own.
+//! One name: in the node itself if it is short, else in a block of its own; and the path that names make.
 //!
 //! Most names are short (`tenant-4711`), and a block would cost 16 bytes, a pointer, and one more line at each look-up.
 
+use super::Node;
 use crate::error::{Error, Result};
 use crate::meta::Meta;
 use core::ptr::NonNull;
@@ -62,6 +63,24 @@ impl Name {
         if let Some(block) = self.block() {
             // SAFETY: the caller's promise; the block was made with this length.
             unsafe { meta.free(block, self.len.into()) };
+        }
+    }
+}
+
+/// Prints a node's path: `/` for the root, else `/a/b`.
+pub(crate) struct Path<'a>(pub(crate) &'a Node);
+
+impl core::fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0.parent() {
+            None => f.write_str("/"),
+            Some(parent) => {
+                if parent.parent().is_some() {
+                    Path(parent).fmt(f)?;
+                }
+                f.write_str("/")?;
+                f.write_str(self.0.name())
+            }
         }
     }
 }

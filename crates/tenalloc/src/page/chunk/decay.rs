@@ -8,7 +8,7 @@
 //! sweep before and all the time since, and marks the others. So a page waits for one to two periods, and one that is
 //! used in between begins anew. Beyond a bound (8 MiB, and an eighth of what is in use) pages of any age go.
 
-use super::{Bits, Chunks, PAGES, State, unlink_all};
+use super::{Bits, Chunks, PAGES, RESERVED, State, unlink_all};
 use crate::page::PAGE;
 use core::ptr::NonNull;
 use core::time::Duration;
@@ -53,6 +53,37 @@ impl Chunks {
     /// Pages wait for so long; [`Duration::MAX`]: for ever, up to the bound.
     pub(crate) fn decaying(self, period: Duration) -> Self {
         Self { period: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX), ..self }
+    }
+
+    /// Gives back every chunk without runs and the memory behind all other free pages. Bytes given back.
+    pub(crate) fn trim(&self) -> usize {
+        let mut s = self.state.lock();
+        let before = s.totals.dirty;
+        let mut at = s.all;
+        while !at.is_null() {
+            // SAFETY: listed chunks are mapped; the lock is held.
+            let h = unsafe { &mut *at };
+            let next = h.all_next;
+            let busy = h.offline || h.lookers > 0;
+            if !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED {
+                self.drop_chunk(&mut s, at);
+            } else if !h.huge {
+                let mut from = 0;
+                while let Some((first, pages)) = h.dirty.next_run(from) {
+                    // SAFETY: dirty pages are free: nobody needs their contents.
+                    unsafe {
+                        let start = at.cast::<u8>().add(first * PAGE);
+                        self.source.purge(NonNull::new_unchecked(start), pages * PAGE);
+                    }
+                    s.totals.dirty -= pages * PAGE;
+                    from = first + pages;
+                }
+                h.dirty = Bits([0; PAGES / 64]);
+                h.old = h.dirty;
+            }
+            at = next;
+        }
+        before - s.totals.dirty
     }
 
     /// How long until something is due, if anything is.

@@ -2,10 +2,10 @@
 //! requests for memory fail.
 
 mod common;
-use common::{Random, machine};
+use common::{Random, free, machine};
 use proptest::prelude::*;
 use std::collections::HashMap;
-use tenalloc::{Error, Group};
+use tenalloc::{CacheConfig, Error, Group};
 
 /// Short ones, long ones, and those at the edge between.
 fn name(number: usize) -> String {
@@ -72,4 +72,46 @@ proptest! {
 fn tables_grow_and_are_cleaned() {
     life(1, 60_000, 20_000, false);
     life(2, 60_000, 40, false);
+}
+
+/// What groups took is given back when they went, and those that are left, and come, are as they were.
+#[test]
+fn records_of_groups_that_went_are_given_back() {
+    let (_, ctl) = machine(1, 1);
+    let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
+    let mut random = Random(4);
+    let mut most = 0;
+    for round in 0..6 {
+        let groups: Vec<_> = (0..20_000).map(|i| ctl.root().create(&name(i)).unwrap()).collect();
+        most = most.max(ctl.stat().metadata_bytes);
+        // Some stay, a few of those that go leave an object, and a few handles stay.
+        let stay = random.below(3000);
+        let (mut held, mut objects) = (Vec::new(), Vec::new());
+        for group in &groups[stay..] {
+            if random.below(2000) == 0 {
+                objects.push((cache.alloc(group).unwrap(), group.name().len()));
+            }
+            group.remove().unwrap();
+            if random.below(2000) == 0 {
+                held.push(group.clone());
+            }
+        }
+        let left: Vec<_> = groups[..stay].to_vec();
+        drop(groups);
+        ctl.trim();
+        let again: Vec<_> = (0..2000).map(|i| ctl.root().create(&format!("again-{i}")).unwrap()).collect();
+        for (i, group) in left.iter().enumerate() {
+            assert_eq!(ctl.root().lookup(&name(i)).unwrap(), *group);
+            assert_eq!((group.name(), group.is_removed()), (name(i).as_str(), false));
+        }
+        assert!(held.iter().all(|g| g.is_removed() && !g.name().is_empty()));
+        assert_eq!(ctl.root().exact(), objects.len() as u64 * cache.charge());
+        again.into_iter().chain(left).for_each(|g| g.remove().unwrap());
+        objects.into_iter().for_each(|(o, _)| free(&ctl, o));
+        drop(held);
+        ctl.trim();
+        let stat = ctl.stat();
+        assert_eq!((stat.groups, stat.removed_held, stat.orphans, ctl.root().exact()), (0, 0, 0, 0));
+        assert!(stat.metadata_bytes < most / 2, "round {round}: {} of {most} bytes", stat.metadata_bytes);
+    }
 }

@@ -175,8 +175,8 @@ impl Controller {
         })
     }
 
-    /// Gives back what is free: sheaves to slabs, empty slabs to chunks, free pages to the system, stocks to the
-    /// tree. Movable objects are moved together first ([`compact`](Self::compact)). Returns bytes given to the system.
+    /// Gives back what is free: sheaves to slabs, empty slabs to chunks, free pages and the records of groups that went to
+    /// the system, stocks to the tree. Movable objects are moved together first ([`compact`](Self::compact)). Returns bytes given to the system.
     pub fn trim(&self) -> u64 {
         let inner = self.inner();
         inner.free_deferred();
@@ -188,7 +188,8 @@ impl Controller {
             record.shrink(inner);
         });
         inner.drain_all();
-        inner.chunks.trim() as u64
+        let records = inner.tree.trim(&inner.meta) + inner.owners.trim(&inner.meta);
+        (records + inner.chunks.trim()) as u64
     }
 
     /// Gives back free pages whose time is over ([`Config::decay`]), as runs of pages that come and go do in passing: for

@@ -215,6 +215,30 @@ impl Owners {
         (s.live, s.forwarded)
     }
 
+    /// Gives back the memory of records behind the last owner in use. Bytes.
+    pub(crate) fn trim(&self, meta: &Meta) -> usize {
+        let mut s = self.state.lock();
+        let touched = s.high;
+        while s.high > FIRST && self.get(s.high - 1).charged.load(Relaxed) == FREED {
+            s.high -= 1;
+        }
+        let (mut at, mut kept) = (s.list, 0);
+        while at != 0 && s.high < touched {
+            let next = self.get(at).refs.load(Relaxed);
+            if at < s.high {
+                self.get(at).refs.store(kept, Relaxed);
+                kept = at;
+            }
+            at = next;
+        }
+        if s.high < touched {
+            s.list = kept;
+        }
+        // SAFETY: free records. Who has the id of one from an entry that he read too late (`resolve_loose`) finds an owner
+        // that nobody took over, without a node.
+        unsafe { self.table.shrink(s.high, touched, meta) }
+    }
+
     /// Bytes of the records that are resident.
     pub(crate) fn resident(&self) -> usize {
         self.table.resident(self.state.lock().high)
@@ -258,6 +282,10 @@ mod loomed {
 
         pub(super) fn resident(&self, used: u32) -> usize {
             used as usize * size_of::<Record>()
+        }
+
+        pub(super) unsafe fn shrink(&self, _used: u32, _touched: u32, _meta: &Meta) -> usize {
+            0
         }
 
         pub(super) unsafe fn release(&self, _meta: &Meta) {}

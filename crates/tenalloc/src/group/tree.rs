@@ -312,6 +312,31 @@ impl Tree {
         self.table.resident(self.state.lock().high)
     }
 
+    /// Gives back the memory of records behind the last node. Bytes.
+    pub(crate) fn trim(&self, meta: &Meta) -> usize {
+        let mut s = self.state.lock();
+        // Nodes become free under the lock.
+        let is_free = |id: u32| self.node(id).is_removed() && self.node(id).holders.load(Relaxed) == 0;
+        let touched = s.high;
+        while s.high > 1 && is_free(s.high - 1) {
+            s.high -= 1;
+        }
+        let (mut at, mut kept) = (s.free, NIL);
+        while at != NIL && s.high < touched {
+            let next = self.links(at, &s).next;
+            if at < s.high {
+                self.edit(at, &mut s, |l| l.next = kept);
+                kept = at;
+            }
+            at = next;
+        }
+        if s.high < touched {
+            s.free = kept;
+        }
+        // SAFETY: free records, which are written whole before they are used again.
+        unsafe { self.table.shrink(s.high, touched, meta) }
+    }
+
     /// The child of `parent` called `name`, held for the caller.
     pub(crate) fn child(&self, parent: &Node, name: &str) -> Option<NonNull<Node>> {
         let s = self.state.lock();

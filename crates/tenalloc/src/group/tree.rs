@@ -3,6 +3,7 @@
 //! A node stays in its table until it is removed *and* its last handle is dropped *and* its last child's node
 //! is gone; so a node's `parent` is always good to follow.
 
+mod bytes;
 mod name;
 mod names;
 
@@ -112,13 +113,6 @@ pub(crate) struct State {
     /// Groups ever made.
     made: u32,
     name_bytes: usize,
-}
-
-/// Bytes of the tree.
-pub(crate) struct Parts {
-    pub(crate) nodes: usize,
-    pub(crate) names: usize,
-    pub(crate) hash: usize,
 }
 
 // SAFETY: the hash belongs to this state alone.
@@ -301,40 +295,9 @@ impl Tree {
         }
     }
 
-    /// Bytes of its parts that are resident: the nodes' records, names, hash.
-    pub(crate) fn parts(&self) -> Parts {
-        let s = self.state.lock();
-        Parts { nodes: self.table.resident(s.high), names: s.name_bytes, hash: s.hash.bytes() }
-    }
-
     /// Bytes of the nodes' records that are resident.
     pub(crate) fn resident(&self) -> usize {
         self.table.resident(self.state.lock().high)
-    }
-
-    /// Gives back the memory of records behind the last node. Bytes.
-    pub(crate) fn trim(&self, meta: &Meta) -> usize {
-        let mut s = self.state.lock();
-        // Nodes become free under the lock.
-        let is_free = |id: u32| self.node(id).is_removed() && self.node(id).holders.load(Relaxed) == 0;
-        let touched = s.high;
-        while s.high > 1 && is_free(s.high - 1) {
-            s.high -= 1;
-        }
-        let (mut at, mut kept) = (s.free, NIL);
-        while at != NIL && s.high < touched {
-            let next = self.links(at, &s).next;
-            if at < s.high {
-                self.edit(at, &mut s, |l| l.next = kept);
-                kept = at;
-            }
-            at = next;
-        }
-        if s.high < touched {
-            s.free = kept;
-        }
-        // SAFETY: free records, which are written whole before they are used again.
-        unsafe { self.table.shrink(s.high, touched, meta) }
     }
 
     /// The child of `parent` called `name`, held for the caller.

@@ -157,8 +157,7 @@ pub(crate) fn page(all: &Value) -> String {
         "steady_bytes",
         "steady_grown_bytes",
     );
-    let gone =
-        ("all gone, memory asked back: live / resident, %", "surviving_bytes", "reclaimed_grown_bytes");
+    let gone = ("all gone, memory asked back: live / resident, %", "left_bytes", "reclaimed_grown_bytes");
     memory(&mut page, &rows("churn"), &["groups_live", "objects_each"], &[steady, gone]);
     page.push_str("</html>\n");
     page

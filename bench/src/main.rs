@@ -1,5 +1,6 @@
 //! tenalloc beside other allocators, and beside what people add to them by hand, in one run.
 //!
+//! `tenalloc-bench --memory PEERS` prints the tables of memory alone, with whichever peers are there.
 //! `tenalloc-bench [--all | --try] PEERS OUT` loads the allocators that are in the folder PEERS (`scripts/peers` puts them
 //! there) or in the system, prints tables, and writes OUT/bench.json and OUT/bench.html. It never fails on speed: a
 //! figure is for people to read, as a ratio to the peers of the same run. Times are processor time of the thread, so that
@@ -47,10 +48,15 @@ fn start() -> Result<(), Failure> {
     let all: Vec<&str> = args.iter().map(String::as_str).collect();
     match all[..] {
         ["--child", ..] => memory::child(&args[1..]),
+        ["--memory", peers] => {
+            let all = peers::library::all(peers.as_ref());
+            memory::run(&Plan::MEMORY, peers.as_ref(), &all);
+            Ok(())
+        }
         ["--all", peers, out] => run(&Plan::ALL, peers.as_ref(), out.as_ref()),
         ["--try", peers, out] => run(&Plan::TRY, peers.as_ref(), out.as_ref()),
         [peers, out] if !peers.starts_with('-') => run(&Plan::SHORT, peers.as_ref(), out.as_ref()),
-        _ => Err("usage: tenalloc-bench [--all | --try] PEERS OUT".into()),
+        _ => Err("usage: tenalloc-bench [--all | --try] PEERS OUT, or tenalloc-bench --memory PEERS".into()),
     }
 }
 

@@ -41,6 +41,9 @@ impl Plan {
         idle_threads: 10_000,
     };
 
+    /// The tables of memory alone.
+    pub(crate) const MEMORY: Self = Self { churn: &[(2048, 14), (2048, 100)], ..Self::SHORT };
+
     /// To see that all of it runs; its figures say nothing.
     pub(crate) const TRY: Self = Self {
         rounds: 2,

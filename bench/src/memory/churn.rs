@@ -5,7 +5,7 @@
 
 use super::Failure;
 use super::stores::{Store, Visit};
-use super::tenants::{label, percent, room, take};
+use super::tenants::{label, parts, percent, print_parts, room, take};
 use crate::machine::resident;
 use crate::peers::Peer;
 use crate::speed::Random;
@@ -106,12 +106,15 @@ impl Visit for Churn {
             world.remove(0, &mut random);
         }
         let removed = resident().saturating_sub(before);
-        world.store.purge();
+        let left = world.bytes();
+        world.store.purge(&mut world.survivors);
         let reclaimed = resident().saturating_sub(before);
         Ok(json!({
             "groups_live": self.live, "groups_made": world.made, "objects_each": self.objects,
             "steady_bytes": steady.0, "steady_grown_bytes": steady.1,
-            "surviving_bytes": world.bytes(), "removed_grown_bytes": removed, "reclaimed_grown_bytes": reclaimed,
+            "surviving_bytes": left, "removed_grown_bytes": removed,
+            "left_bytes": world.bytes(), "reclaimed_grown_bytes": reclaimed,
+            "parts": parts(&world.store),
         }))
     }
 }
@@ -128,6 +131,7 @@ pub(super) fn print(row: &Value) {
         label(row),
         percent(row, "steady_bytes", "steady_grown_bytes"),
         percent(row, "surviving_bytes", "removed_grown_bytes"),
-        percent(row, "surviving_bytes", "reclaimed_grown_bytes"),
+        percent(row, "left_bytes", "reclaimed_grown_bytes"),
     );
+    print_parts(row, "parts");
 }

@@ -3,6 +3,7 @@
 //! | file | what it measures |
 //! |---|---|
 //! | `stores` | who takes part, with what each does when a group goes |
+//! | `ours` | tenalloc among them |
 //! | `tenants` | many groups with a few objects each |
 //! | `churn` | groups that come and go, while 5 % of their objects live on |
 //! | `idle` | groups without objects, threads that hold nothing |
@@ -11,9 +12,11 @@
 
 mod churn;
 mod idle;
+mod ours;
 mod stores;
 mod tenants;
 
+use self::ours::Objects;
 use crate::peers::Policy;
 use crate::peers::library::Allocator;
 use crate::plan::Plan;
@@ -74,7 +77,7 @@ const POLICIES: [Policy; 3] = [Policy::Raw, Policy::Header, Policy::Heap];
 
 /// Who takes part in the tables of tenants: allocator and policy.
 fn who(peers: &[Allocator]) -> Vec<(&'static str, &'static str)> {
-    let mut all = vec![("tenalloc", stores::CACHES), ("tenalloc", stores::CLASSES)];
+    let mut all: Vec<_> = Objects::PLAIN.map(|kind| ("tenalloc", kind.name())).into();
     for peer in peers {
         for policy in POLICIES {
             let has = match policy {
@@ -118,7 +121,8 @@ pub(crate) fn run(plan: &Plan, folder: &Path, peers: &[Allocator]) -> Value {
     let mut churned = Vec::new();
     for &(live, objects) in plan.churn {
         churn::head(live, objects);
-        for (peer, policy) in who(peers) {
+        let giving = Objects::GIVING.map(|kind| ("tenalloc", kind.name()));
+        for (peer, policy) in giving.into_iter().chain(who(peers)) {
             tell(ask(folder, "churn", peer, policy, live, objects), &mut churned, churn::print);
         }
         println!();

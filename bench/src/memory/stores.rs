@@ -1,6 +1,7 @@
 //! Who takes part in the tables of memory: a peer, with what it does when a group is removed while objects of it live.
 
 use super::Failure;
+use super::ours::Ours;
 use crate::peers::hand::{Owned, Place, Raw};
 use crate::peers::heaps::{Heaped, make};
 use crate::peers::library::{Allocator, find};
@@ -8,7 +9,7 @@ use crate::peers::table::Heaps;
 use crate::peers::{Peer, Policy};
 use std::path::Path;
 use std::ptr::NonNull;
-use tenalloc::{Cache, CacheConfig, Config, Controller, Group, Stat};
+use tenalloc::Stat;
 
 /// A peer and its groups' end.
 pub(super) trait Store: Peer {
@@ -18,11 +19,15 @@ pub(super) trait Store: Peer {
     }
     /// Group `group` goes; its live objects, with their sizes, stay usable, at another address if need be.
     fn remove(&mut self, group: usize, alive: &mut [(Self::Object, usize)]);
-    /// Gives to the system what can be given.
-    fn purge(&self);
+    /// Gives to the system what can be given. `alive`: all objects that live, with their sizes, which may be moved or go.
+    fn purge(&mut self, alive: &mut Vec<(Self::Object, usize)>);
     /// What it says about itself.
     fn stat(&self) -> Option<Stat> {
         None
+    }
+    /// Where its bytes are: name and bytes of each part.
+    fn parts(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
     }
 }
 
@@ -33,9 +38,6 @@ pub(super) trait Visit {
     -> Result<serde_json::Value, Failure>;
 }
 
-pub(super) const CACHES: &str = "a cache a size";
-pub(super) const CLASSES: &str = "size classes";
-
 /// Visits the store of these names.
 pub(super) fn with(
     folder: &Path,
@@ -44,10 +46,10 @@ pub(super) fn with(
     groups: usize,
     visit: impl Visit,
 ) -> Result<serde_json::Value, Failure> {
-    if policy == CACHES || policy == CLASSES {
+    if let Some(kind) = super::ours::Objects::named(policy) {
         // Handles are the program's, as the addresses of its objects are: their room is not the library's memory.
         let handles = super::tenants::room(groups);
-        return visit.visit(|| Ours::new(handles, policy == CACHES));
+        return visit.visit(|| Ours::new(handles, kind));
     }
     let found = find(peer, folder)?;
     // What an allocator takes for itself at its first call is no group's.
@@ -103,7 +105,7 @@ impl<P: Peer> Peer for Bare<P> {
 impl<P: Peer> Store for Bare<P> {
     fn remove(&mut self, _: usize, _: &mut [(P::Object, usize)]) {}
 
-    fn purge(&self) {
+    fn purge(&mut self, _: &mut Vec<(Self::Object, usize)>) {
         // SAFETY: it has no preconditions.
         unsafe { (self.1.table.purge)() };
     }
@@ -157,72 +159,8 @@ impl Store for Own {
         unsafe { (self.heaps.delete)(self.peer.each[group]) };
     }
 
-    fn purge(&self) {
+    fn purge(&mut self, _: &mut Vec<(Self::Object, usize)>) {
         // SAFETY: it has no preconditions.
         unsafe { (self.found.table.purge)() };
-    }
-}
-
-/// tenalloc, with a cache for each size or the controller's own size classes.
-struct Ours {
-    ctl: Controller,
-    groups: Vec<Option<Group>>,
-    caches: Vec<(usize, Cache)>,
-}
-
-impl Ours {
-    fn new(handles: Vec<Option<Group>>, caches: bool) -> Result<Self, Failure> {
-        let ctl = Controller::new(Config::new())?;
-        let mut sized: Vec<(usize, Cache)> = Vec::new();
-        for size in super::tenants::SIZES {
-            if caches && sized.iter().all(|(known, _)| *known != size) {
-                sized.push((size, ctl.cache(&CacheConfig::new(&format!("object-{size}"), size))?));
-            }
-        }
-        Ok(Self { ctl, groups: handles, caches: sized })
-    }
-}
-
-impl Peer for Ours {
-    type Object = Place;
-
-    fn alloc(&self, group: usize, size: usize) -> Place {
-        let group = self.groups[group].as_ref().expect("a group that was made");
-        let object = match self.caches.iter().find(|(of, _)| *of == size) {
-            Some((_, cache)) => cache.alloc(group),
-            None => self.ctl.malloc(group, size, 8),
-        };
-        Place(object.expect("memory"))
-    }
-
-    fn address(object: Place) -> NonNull<u8> {
-        object.0
-    }
-
-    unsafe fn free(&self, object: Place, _: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { self.ctl.free(object.0) }.expect("a live object");
-    }
-}
-
-impl Store for Ours {
-    fn create(&mut self, group: usize) -> Result<bool, Failure> {
-        // Groups are made in order.
-        self.groups.push(Some(self.ctl.root().create(&format!("tenant-{group}"))?));
-        Ok(true)
-    }
-
-    fn remove(&mut self, group: usize, _: &mut [(Place, usize)]) {
-        if let Some(group) = self.groups[group].take() {
-            group.remove().expect("a group without children");
-        }
-    }
-
-    fn purge(&self) {
-        self.ctl.trim();
-    }
-
-    fn stat(&self) -> Option<Stat> {
-        Some(self.ctl.stat())
     }
 }

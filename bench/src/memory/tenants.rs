@@ -55,7 +55,24 @@ impl Visit for Tenants {
                 "owner_vector_bytes": s.owner_vector_bytes, "metadata_bytes": s.metadata_bytes,
                 "free_page_bytes": s.free_page_bytes,
             })),
+            "parts": parts(&store),
         }))
+    }
+}
+
+/// Where a store's bytes are.
+pub(super) fn parts<S: Store>(store: &S) -> Vec<Value> {
+    store.parts().into_iter().map(|(name, bytes)| json!({ "part": name, "bytes": bytes })).collect()
+}
+
+/// Prints where the bytes of a row are.
+pub(super) fn print_parts(row: &Value, parts: &str) {
+    let parts = row[parts].as_array().map(Vec::as_slice).unwrap_or_default();
+    let sum: f64 = parts.iter().filter_map(|p| p["bytes"].as_f64()).sum();
+    for part in parts {
+        let bytes = part["bytes"].as_f64().unwrap_or(0.0);
+        let name = part["part"].as_str().unwrap_or("?");
+        println!("      {name:62}{:>10.0}{:>8.2}%", bytes / 1000.0, 100.0 * bytes / sum);
     }
 }
 

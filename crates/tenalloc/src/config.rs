@@ -2,6 +2,7 @@
 
 use crate::page::{Os, Source, Topology};
 use crate::reclaim::OutOfMemory;
+use core::time::Duration;
 
 /// Configuration of a [`Controller`](crate::Controller).
 #[derive(Clone, Copy)]
@@ -13,6 +14,7 @@ pub struct Config {
     pub(crate) exact_charges: bool,
     pub(crate) sleep: bool,
     pub(crate) oom: Option<&'static dyn OutOfMemory>,
+    pub(crate) decay: Duration,
 }
 
 impl Config {
@@ -26,6 +28,7 @@ impl Config {
             exact_charges: false,
             sleep: true,
             oom: None,
+            decay: Duration::from_secs(1),
         }
     }
 
@@ -62,6 +65,13 @@ impl Config {
     /// [`Group::below_high`](crate::Group::below_high).
     pub const fn sleep(self, on: bool) -> Self {
         Self { sleep: on, ..self }
+    }
+
+    /// How long free pages are kept for their next use before they are given to the system: one to two times this; 1 s by
+    /// default. Runs of pages that are cut or given back drive it in passing, and [`Controller::tick`](crate::Controller::tick).
+    /// With [`Duration::MAX`] only those beyond 8 MiB and an eighth of the pages in use go by themselves.
+    pub const fn decay(self, time: Duration) -> Self {
+        Self { decay: time, ..self }
     }
 
     /// Charges go to the tree one by one: `current` is always exact, and every charge touches the counters of

@@ -92,7 +92,7 @@ pub use page::{PAGE, Topology};
 pub use reclaim::{Background, BackgroundBuilder};
 pub use reclaim::{
     Migrate, OfflineError, Orphan, OutOfMemory, Pin, Range, Reclaimed, Registration, Scanned, Shrink,
-    Shrinker, Verdict,
+    Shrinker, Sparse, Verdict,
 };
 pub use slab::{Cache, CacheConfig, CacheStat, Compacted, Damage, Geometry, NodePolicy, Overwritten};
 pub use stat::Stat;

@@ -121,6 +121,15 @@ impl Meta {
         unsafe { self.source.unmap(block, bytes.next_multiple_of(PAGE)) };
     }
 
+    /// Gives back the memory behind whole pages of a lazy block, which read zeros from then on.
+    ///
+    /// # Safety
+    /// `start..start + bytes` are such pages, and nobody needs what they hold.
+    pub(crate) unsafe fn purge_lazy(&self, start: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.source.purge(start, bytes) };
+    }
+
     /// Gives a block back.
     ///
     /// # Safety

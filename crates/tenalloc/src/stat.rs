@@ -106,6 +106,40 @@ impl Controller {
         stat
     }
 
+    /// Calls `each` for every part of [`Stat::resident_bytes`], with its name and its bytes. Blocks of metadata that wait
+    /// for their next use are a part of their own.
+    pub fn parts(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        let inner = self.inner();
+        let stat = self.stat();
+        let (mut cut, mut tails) = (0u64, 0u64);
+        inner.for_each_cache(|record| {
+            // SAFETY: listed records are in place.
+            let record = unsafe { record.as_ref() };
+            let (slabs, _) = record.sums(inner);
+            let objects = slabs * u64::from(record.objects) * u64::from(record.slot);
+            cut += objects;
+            tails += slabs * record.slab_bytes() - objects;
+        });
+        let in_slabs = stat.live_bytes - stat.large_bytes + stat.cached_bytes;
+        let (meta, waiting) = inner.meta.totals();
+        let tree = inner.tree.parts();
+        each("live objects", stat.live_bytes);
+        each("free objects near CPUs", stat.cached_bytes);
+        each("free objects in slabs", cut.saturating_sub(in_slabs));
+        each("ends of slabs", tails);
+        each("owner vectors", stat.owner_vector_bytes);
+        each("chunks: headers, slab descriptors", inner.chunks.totals().headers as u64);
+        each("groups", tree.nodes as u64);
+        each("owners", inner.owners.resident() as u64);
+        each("names", tree.names as u64);
+        each("hash of names", tree.hash as u64);
+        each("free metadata", waiting as u64);
+        let known = stat.owner_vector_bytes + (waiting + tree.names + tree.hash) as u64;
+        each("other metadata: caches, sheaves, lists", (meta as u64).saturating_sub(known));
+        each("controller, areas of CPUs", self.fixed_bytes());
+        each("free pages", stat.free_page_bytes);
+    }
+
     /// Bytes of slab pages now: one load.
     pub fn slab_bytes(&self) -> u64 {
         self.inner().slab_bytes.load(Relaxed)

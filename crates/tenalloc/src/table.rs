@@ -74,6 +74,31 @@ impl<T> Table<T> {
         sum
     }
 
+    /// Gives back the memory behind records that were touched and are not used any more: those from `used` to `touched`,
+    /// in whole pages. Bytes.
+    ///
+    /// # Safety
+    /// No such record is read before it is written again, but for what all zeros mean.
+    pub(crate) unsafe fn shrink(&self, used: u32, touched: u32, meta: &Meta) -> usize {
+        let (mut first, mut given) = (0, 0);
+        for (segment, slot) in self.segments.iter().enumerate() {
+            let Some(start) = NonNull::new(slot.load(Ordering::Relaxed)) else { break };
+            let records = u64::from(FIRST) << segment;
+            let page = |id: u32| {
+                let here = u64::from(id).saturating_sub(first).min(records) as usize;
+                (here * size_of::<T>()).next_multiple_of(PAGE)
+            };
+            let (from, to) = (page(used), page(touched));
+            if from < to {
+                // SAFETY: pages of this segment, behind the last record in use.
+                unsafe { meta.purge_lazy(start.cast::<u8>().add(from), to - from) };
+                given += to - from;
+            }
+            first += records;
+        }
+        given
+    }
+
     /// Gives the segments back.
     ///
     /// # Safety

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use tenalloc::{Cache, CacheConfig, Compacted, Controller, Group, Migrate, Range};
+use tenalloc::{Cache, CacheConfig, Compacted, Controller, Geometry, Group, Migrate, Range};
 
 /// Objects of a program that knows where each of them is: 64 bytes, of which the first 8 are its number.
 #[derive(Default)]
@@ -76,11 +76,12 @@ impl Book {
 }
 
 fn movable(ctl: &Controller, book: &'static Book) -> Cache {
-    ctl.cache(&CacheConfig::new("movable", 64).migrate(book)).unwrap()
+    ctl.cache(&CacheConfig::new("movable", 64).geometry(ONE_PAGE).migrate(book)).unwrap()
 }
 
 /// Objects of a slab of such a cache: one page.
 const EACH: u64 = 64;
+const ONE_PAGE: Geometry = Geometry { pages: 1, objects: EACH as u16 };
 
 /// 50 groups, one of twenty objects of each lives on, all but one group are removed: what is left fits into as few slabs
 /// as can be, and whose it is stays as it was.

@@ -67,7 +67,9 @@ fn movable(w: &mut World) {
 }
 
 const OPERATIONS: &[Operation] = &[
-    fails("create", 1, nothing, |w| keep(&mut w.made.groups, w.deep.create("c"))),
+    fails("create: a long name", 1, nothing, |w| {
+        keep(&mut w.made.groups, w.deep.create("of twenty characters"))
+    }),
     fails(
         "create the 64th: more records",
         2,

@@ -400,5 +400,5 @@ fn faults_in_lists_leave_nothing_behind() {
         }
         fault += 1;
     }
-    assert!(fault > 40, "only {fault} requests were made to fail");
+    assert!(fault > 25, "only {fault} requests were made to fail"); // names are short: they make none
 }

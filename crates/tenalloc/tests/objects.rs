@@ -49,7 +49,8 @@ fn objects_are_apart_aligned_and_keep_their_contents() {
 #[test]
 fn a_slab_of_one_owner_has_no_vector() {
     let (_, ctl) = lean(1, 1);
-    let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
+    let page = Geometry { pages: 1, objects: 64 };
+    let cache = ctl.cache(&CacheConfig::new("c", 64).geometry(page)).unwrap();
     let (a, b) = (ctl.root().create("a").unwrap(), ctl.root().create("b").unwrap());
     let mut live: Vec<_> = (0..64).map(|_| cache.alloc(&a).unwrap()).collect();
     assert_eq!(ctl.stat().owner_vector_bytes, 0);
@@ -240,7 +241,7 @@ fn faults_at_every_page_leave_nothing_behind() {
             }
             fault += 1;
         }
-        assert!(fault > 200, "only {fault} requests were made to fail");
+        assert!(fault > 150, "only {fault} requests were made to fail");
     }
 }
 
@@ -257,7 +258,10 @@ fn trim_returns_memory() {
     }
     ctl.trim();
     let stat = ctl.stat();
-    assert!(stat.mapped_bytes <= 2 << 20 && stat.free_page_bytes == 0 && stat.slab_bytes == 4096, "{stat:?}");
+    assert!(
+        stat.mapped_bytes <= 2 << 20 && stat.free_page_bytes == 0 && stat.slab_bytes == 2 * 4096,
+        "{stat:?}"
+    );
     assert!(holds(objects[0], 256, 1));
 }
 

@@ -2,7 +2,9 @@
 
 mod common;
 use common::{free, machine};
-use tenalloc::{CacheConfig, ListLru};
+use std::time::Duration;
+use tenalloc::page::Simulated;
+use tenalloc::{CacheConfig, Config, Controller, ListLru, Topology};
 
 #[test]
 fn a_group_and_all_below_it() {
@@ -77,4 +79,25 @@ fn a_walk_over_children_survives_their_removal() {
     let expected: Vec<String> = names.into_iter().rev().collect();
     assert_eq!(seen, expected);
     assert_eq!(ctl.root().children().count(), 20 - 6);
+}
+
+/// Free pages are given back in passing, without `trim`: with no time to wait, at once.
+#[test]
+fn free_pages_go_by_themselves() {
+    let source: &'static Simulated = Box::leak(Box::default());
+    let config = Config::new().source(source).topology(Topology::simulated(1, 1));
+    for (decay, left) in [(Duration::ZERO, 64 << 10), (Duration::MAX, 2 << 20)] {
+        let ctl = Controller::new(config.decay(decay)).unwrap();
+        let g = ctl.root().create("g").unwrap();
+        let keep = ctl.malloc(&g, 10_000, 8).unwrap();
+        let objects: Vec<_> = (0..20).map(|_| ctl.malloc(&g, 64 << 10, 8).unwrap()).collect();
+        objects.into_iter().for_each(|o| free(&ctl, o));
+        for _ in 0..3 {
+            free(&ctl, ctl.malloc(&g, 64 << 10, 8).unwrap());
+        }
+        let held = ctl.stat().free_page_bytes;
+        assert!(held <= left && (decay == Duration::ZERO || held >= 1 << 20), "{held} bytes with {decay:?}");
+        assert_eq!(ctl.tick() > 0, decay == Duration::ZERO && held > 0);
+        free(&ctl, keep);
+    }
 }

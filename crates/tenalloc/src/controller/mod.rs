@@ -62,6 +62,7 @@ impl Controller {
             .ok_or(Error::NoMemory { bytes: Inner::own_bytes() })?;
         let area_bytes = Inner::area_bytes(&topology);
         let parts = source.map(area_bytes, PAGE, None).map(|areas| (areas, Chunks::new(source)));
+        let decay = config.decay;
         let (areas, chunks) = match parts {
             Some((areas, Some(chunks))) => (areas, chunks),
             parts => {
@@ -83,7 +84,7 @@ impl Controller {
                 config,
                 topology,
                 pretended_cpu: AtomicU32::new(0),
-                chunks,
+                chunks: chunks.decaying(decay),
                 meta: Meta::new(source),
                 tree: Tree::new(),
                 owners: Owners::new(),
@@ -179,8 +180,8 @@ impl Controller {
         })
     }
 
-    /// Gives back what is free: sheaves to slabs, empty slabs to chunks, free pages to the system, stocks to the
-    /// tree. Movable objects are moved together first ([`compact`](Self::compact)). Returns bytes given to the system.
+    /// Gives back what is free: sheaves to slabs, empty slabs to chunks, free pages and the records of groups that went to
+    /// the system, stocks to the tree. Movable objects are moved together first ([`compact`](Self::compact)). Returns bytes given to the system.
     pub fn trim(&self) -> u64 {
         let inner = self.inner();
         inner.free_deferred();
@@ -192,7 +193,14 @@ impl Controller {
             record.shrink(inner);
         });
         inner.drain_within(inner.root_node());
-        inner.chunks.trim() as u64
+        let records = inner.tree.trim(&inner.meta) + inner.owners.trim(&inner.meta);
+        (records + inner.chunks.trim()) as u64
+    }
+
+    /// Gives back free pages whose time is over ([`Config::decay`]), as runs of pages that come and go do in passing: for
+    /// a timer of a program that may fall idle. Cheap when nothing is due. Returns bytes given to the system.
+    pub fn tick(&self) -> u64 {
+        self.inner().chunks.tick() as u64
     }
 
     /// The nodes and CPUs it works with.

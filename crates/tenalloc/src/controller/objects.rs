@@ -44,9 +44,15 @@ impl Controller {
     /// As [`malloc`](Self::malloc).
     pub fn malloc_zeroed(&self, group: &Group, size: usize, align: usize) -> Result<NonNull<u8>> {
         let object = self.malloc(group, size, align)?;
-        let usable = self.usable_size(object)?;
-        // SAFETY: new, and as large as that.
-        unsafe { object.write_bytes(0, usable) };
+        let (slab, _) = self.inner().locate(object.as_ptr() as usize)?;
+        // Whole pages that nobody used since the system gave them hold zeros; to write them would make them resident.
+        // SAFETY: the run of an object that is live; both fields are fixed.
+        let zero = unsafe { slab.as_ref().kind == Kind::Large && slab.as_ref().zero };
+        if !zero {
+            let usable = self.usable_size(object)?;
+            // SAFETY: new, and as large as that.
+            unsafe { object.write_bytes(0, usable) };
+        }
         Ok(object)
     }
 
@@ -112,6 +118,17 @@ impl Controller {
         // SAFETY: `locate` found a run in use.
         let slab = unsafe { slab.as_ref() };
         Ok((slab.base() as usize, slab.bytes()))
+    }
+
+    /// How full the slab of a live object is: objects handed out of it (live, or kept free near a CPU), and those that fit.
+    /// For whoever chooses what to free: pages come back when the last object of a slab is freed. Takes no lock, and may be
+    /// called while a list is walked.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`].
+    pub fn fill_of(&self, object: NonNull<u8>) -> Result<(u32, u32)> {
+        let address = object.as_ptr() as usize;
+        self.inner().fill_of(address).ok_or(Error::Foreign { address })
     }
 
     pub(crate) fn group_of(&self, owner: u32) -> Group {

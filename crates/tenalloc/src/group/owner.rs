@@ -25,7 +25,7 @@ use loomed::Table;
 pub(crate) const NOBODY: u32 = 1;
 const FIRST: u32 = 2;
 
-/// 40 bytes; at most 64 may stay behind for a removed group.
+/// 24 bytes; at most 64 may stay behind for a removed group.
 pub(crate) struct Record {
     /// The node it charges. Once forwarded it is only for stocks not yet drained.
     pub(crate) node: AtomicPtr<Node>,
@@ -33,14 +33,13 @@ pub(crate) struct Record {
     pub(crate) charged: AtomicU64,
     /// Id of the owner that took over; 0: none, this one is current.
     forward: AtomicU32,
-    /// Under the lock: owners forwarded to this one, and who else holds it (its node, `Owner` handles).
-    forwarded_here: AtomicU32,
-    holders: AtomicU32,
-    next_free: AtomicU32,
+    /// Owners forwarded to this one, and who else holds it (its node, `Owner` handles): it falls under the lock. While
+    /// the record is free: the next such.
+    refs: AtomicU32,
 }
 
 #[cfg(not(feature = "loom"))]
-const _: () = assert!(core::mem::size_of::<Record>() <= 64);
+const _: () = assert!(core::mem::size_of::<Record>() == 24);
 
 impl Record {
     #[inline]
@@ -86,14 +85,13 @@ impl Owners {
         if s.list == 0 {
             s.high = id.checked_add(1).ok_or(Error::Full { table: "owners" })?;
         } else {
-            s.list = self.get(id).next_free.load(Relaxed);
+            s.list = self.get(id).refs.load(Relaxed);
         }
         // SAFETY: as in `get`.
         let r = unsafe { record.as_ref() };
         r.node.store(node.as_ptr(), Relaxed);
         r.charged.store(0, Relaxed);
-        r.forwarded_here.store(0, Relaxed);
-        r.holders.store(1, Relaxed);
+        r.refs.store(1, Relaxed);
         r.forward.store(0, Release);
         s.live += 1;
         Ok(id)
@@ -103,7 +101,7 @@ impl Owners {
     pub(crate) fn forward(&self, id: u32, to: u32) {
         let mut s = self.state.lock();
         let to = self.resolve_locked(&mut s, to);
-        self.get(to).forwarded_here.fetch_add(1, Relaxed);
+        self.get(to).refs.fetch_add(1, Relaxed);
         self.get(id).forward.store(to, Release);
         s.forwarded += 1;
     }
@@ -130,8 +128,8 @@ impl Owners {
             let next = record.forward.load(Relaxed);
             if next != end {
                 record.forward.store(end, Relaxed);
-                self.get(end).forwarded_here.fetch_add(1, Relaxed);
-                self.get(next).forwarded_here.fetch_sub(1, Relaxed);
+                self.get(end).refs.fetch_add(1, Relaxed);
+                self.get(next).refs.fetch_sub(1, Relaxed);
                 self.free_if_done(s, next);
             }
             at = if next == end { end } else { next };
@@ -174,13 +172,13 @@ impl Owners {
 
     /// One more holder of an owner that somebody holds already.
     pub(crate) fn hold(&self, id: u32) {
-        self.get(id).holders.fetch_add(1, Relaxed);
+        self.get(id).refs.fetch_add(1, Relaxed);
     }
 
     /// A holder lets go.
     pub(crate) fn release(&self, id: u32) {
         let mut s = self.state.lock();
-        self.get(id).holders.fetch_sub(1, Relaxed);
+        self.get(id).refs.fetch_sub(1, Relaxed);
         self.free_if_done(&mut s, id);
     }
 
@@ -190,19 +188,16 @@ impl Owners {
         loop {
             let r = self.get(id);
             let next = r.forward.load(Relaxed);
-            let done = next != 0
-                && r.charged.load(Acquire) == 0
-                && r.forwarded_here.load(Relaxed) == 0
-                && r.holders.load(Relaxed) == 0;
+            let done = next != 0 && r.charged.load(Acquire) == 0 && r.refs.load(Relaxed) == 0;
             if !done {
                 return;
             }
             r.charged.store(FREED, Relaxed);
-            r.next_free.store(s.list, Relaxed);
+            r.refs.store(s.list, Relaxed);
             s.list = id;
             s.live -= 1;
             s.forwarded -= 1;
-            self.get(next).forwarded_here.fetch_sub(1, Relaxed);
+            self.get(next).refs.fetch_sub(1, Relaxed);
             id = next;
         }
     }
@@ -218,6 +213,30 @@ impl Owners {
     pub(crate) fn counts(&self) -> (u32, u32) {
         let s = self.state.lock();
         (s.live, s.forwarded)
+    }
+
+    /// Gives back the memory of records behind the last owner in use. Bytes.
+    pub(crate) fn trim(&self, meta: &Meta) -> usize {
+        let mut s = self.state.lock();
+        let touched = s.high;
+        while s.high > FIRST && self.get(s.high - 1).charged.load(Relaxed) == FREED {
+            s.high -= 1;
+        }
+        let (mut at, mut kept) = (s.list, 0);
+        while at != 0 && s.high < touched {
+            let next = self.get(at).refs.load(Relaxed);
+            if at < s.high {
+                self.get(at).refs.store(kept, Relaxed);
+                kept = at;
+            }
+            at = next;
+        }
+        if s.high < touched {
+            s.list = kept;
+        }
+        // SAFETY: free records. Who has the id of one from an entry that he read too late (`resolve_loose`) finds an owner
+        // that nobody took over, without a node.
+        unsafe { self.table.shrink(s.high, touched, meta) }
     }
 
     /// Bytes of the records that are resident.
@@ -249,9 +268,7 @@ mod loomed {
                 node: AtomicPtr::new(core::ptr::null_mut()),
                 charged: AtomicU64::new(0),
                 forward: AtomicU32::new(0),
-                forwarded_here: AtomicU32::new(0),
-                holders: AtomicU32::new(0),
-                next_free: AtomicU32::new(0),
+                refs: AtomicU32::new(0),
             }))
         }
 
@@ -265,6 +282,10 @@ mod loomed {
 
         pub(super) fn resident(&self, used: u32) -> usize {
             used as usize * size_of::<Record>()
+        }
+
+        pub(super) unsafe fn shrink(&self, _used: u32, _touched: u32, _meta: &Meta) -> usize {
+            0
         }
 
         pub(super) unsafe fn release(&self, _meta: &Meta) {}

@@ -3,8 +3,13 @@
 //! A node stays in its table until it is removed *and* its last handle is dropped *and* its last child's node
 //! is gone; so a node's `parent` is always good to follow.
 
+mod bytes;
+mod name;
 mod names;
 
+use self::name::Name;
+pub(crate) use self::name::Path;
+use self::names::{Names, hash};
 use super::counter::Counter;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
@@ -27,8 +32,7 @@ pub(crate) struct Node {
     pub(crate) counter: Counter,
     /// Null for the root. Fixed while the node lives.
     parent: *const Node,
-    name: *const u8,
-    name_len: u8,
+    name: Name,
     removed: AtomicBool,
     pub(crate) owner: u32,
     /// Handles, and nodes of children.
@@ -51,14 +55,13 @@ struct Links {
     first_child: u32,
     next: u32,
     prev: u32,
-    hash_next: u32,
     children: u32,
 }
 
 const NIL: u32 = u32::MAX;
 
-// 112 bytes of node, 40 of owner, 4 to 8 of hash, 16 or more of name: below 200 for an idle group.
-const _: () = assert!(core::mem::size_of::<Node>() <= 112);
+// 96 bytes of node, 24 of owner, 5 to 11 of hash, 16 or more of a long name: below 200 for an idle group.
+const _: () = assert!(core::mem::size_of::<Node>() == 96);
 
 // SAFETY: `links` is touched under the tree's lock, `chain` under that of the indexes; the rest is atomic or fixed while the node lives.
 unsafe impl Sync for Node {}
@@ -70,10 +73,7 @@ impl Node {
     }
 
     pub(crate) fn name(&self) -> &str {
-        // SAFETY: the name was copied from a str when the node was made and lives as long as the node.
-        unsafe {
-            core::str::from_utf8_unchecked(core::slice::from_raw_parts(self.name, self.name_len.into()))
-        }
+        self.name.as_str()
     }
 
     pub(crate) fn knobs(&self) -> Option<&Knobs> {
@@ -102,29 +102,9 @@ impl Node {
     }
 }
 
-/// Prints a node's path: `/` for the root, else `/a/b`.
-pub(crate) struct Path<'a>(pub(crate) &'a Node);
-
-impl core::fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self.0.parent() {
-            None => f.write_str("/"),
-            Some(parent) => {
-                if parent.parent().is_some() {
-                    Path(parent).fmt(f)?;
-                }
-                f.write_str("/")?;
-                f.write_str(self.0.name())
-            }
-        }
-    }
-}
-
 /// What the tree's lock guards besides the nodes' links.
 pub(crate) struct State {
-    /// Hash buckets: first node id of each chain.
-    buckets: *mut u32,
-    mask: u32,
+    hash: Names,
     groups: u32,
     free: u32,
     high: u32,
@@ -132,9 +112,10 @@ pub(crate) struct State {
     nodes: u32,
     /// Groups ever made.
     made: u32,
+    name_bytes: usize,
 }
 
-// SAFETY: `buckets` belongs to this state alone.
+// SAFETY: the hash belongs to this state alone.
 unsafe impl Send for State {}
 
 pub(crate) struct Tree {
@@ -144,7 +125,8 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        let state = State { buckets: null_mut(), mask: 0, groups: 0, free: NIL, high: 0, nodes: 0, made: 0 };
+        let state =
+            State { hash: Names::new(), groups: 0, free: NIL, high: 0, nodes: 0, made: 0, name_bytes: 0 };
         Self { table: Table::new(), state: Lock::new(Rank::Tree, state) }
     }
 
@@ -173,24 +155,27 @@ impl Tree {
         if parent.is_some() && bad {
             return Err(Error::BadName);
         }
+        let hash = parent.map_or(0, |p| hash(p, name));
         let mut s = self.state.lock();
         if let Some(p) = parent {
             if p.is_removed() {
                 return Err(Error::GroupRemoved);
             }
-            if self.find(&s, p, name).is_some() {
+            if self.find(&s, p, name, hash).is_some() {
                 return Err(Error::Exists);
             }
         }
-        self.grow_buckets(&mut s, &inner.meta)?;
         let id = if s.free == NIL { s.high } else { s.free };
+        if parent.is_some() {
+            self.make_place(&mut s, id, &inner.meta)?;
+        }
         let record = self.table.grow(id, &inner.meta, "groups")?;
-        let text = inner.meta.alloc(name.len()).ok_or(Error::NoMemory { bytes: name.len().max(1) })?;
+        let text = Name::new(name, &inner.meta)?;
         let owner = match inner.owners.create(record, &inner.meta) {
             Ok(owner) => owner,
             Err(e) => {
-                // SAFETY: just allocated.
-                unsafe { inner.meta.free(text, name.len()) };
+                // SAFETY: just made.
+                unsafe { text.free(&inner.meta) };
                 return Err(e);
             }
         };
@@ -201,14 +186,13 @@ impl Tree {
             s.free = self.links(id, &s).next;
         }
         let first = parent.map(|p| self.links(p.id, &s).first_child);
-        // SAFETY: the record is free, so nobody else looks at it; the name has room for `name.len()` bytes.
+        s.name_bytes += text.outside();
+        // SAFETY: the record is free, so nobody else looks at it.
         unsafe {
-            text.as_ptr().copy_from_nonoverlapping(name.as_ptr(), name.len());
             record.write(Node {
                 counter: Counter::new(),
                 parent: parent.map_or(null(), core::ptr::from_ref),
-                name: text.as_ptr(),
-                name_len: name.len() as u8,
+                name: text,
                 removed: AtomicBool::new(false),
                 owner,
                 holders: AtomicU32::new(1),
@@ -217,7 +201,6 @@ impl Tree {
                     first_child: NIL,
                     next: first.unwrap_or(NIL),
                     prev: NIL,
-                    hash_next: NIL,
                     children: 0,
                 }),
                 chain: UnsafeCell::new(null_mut()),
@@ -235,7 +218,7 @@ impl Tree {
                 l.first_child = id;
                 l.children += 1;
             });
-            self.hash_in(&mut s, id);
+            s.hash.put(hash, id);
             s.groups += 1;
         }
         s.nodes += 1;
@@ -299,7 +282,8 @@ impl Tree {
             // SAFETY: nobody holds the node, so nobody uses its knobs or reads its name.
             unsafe { inner.free_knobs(node) };
             // SAFETY: as above.
-            unsafe { inner.meta.free(NonNull::new_unchecked(node.name.cast_mut()), node.name_len.into()) };
+            unsafe { node.name.free(&inner.meta) };
+            s.name_bytes -= node.name.outside();
             let free = s.free;
             self.edit(node.id, &mut s, |l| l.next = free);
             s.free = node.id;
@@ -319,7 +303,7 @@ impl Tree {
     /// The child of `parent` called `name`, held for the caller.
     pub(crate) fn child(&self, parent: &Node, name: &str) -> Option<NonNull<Node>> {
         let s = self.state.lock();
-        let node = self.find(&s, parent, name)?;
+        let node = self.find(&s, parent, name, hash(parent, name))?;
         self.hold(node);
         Some(NonNull::from(node))
     }
@@ -383,10 +367,8 @@ impl Tree {
     /// No node is used again.
     pub(crate) unsafe fn drop_table(&self, meta: &Meta) {
         let s = self.state.lock();
-        if let Some(buckets) = NonNull::new(s.buckets) {
-            // SAFETY: the caller's promise.
-            unsafe { meta.free(buckets.cast(), (s.mask as usize + 1) * 4) };
-        }
+        // SAFETY: the caller's promise.
+        unsafe { s.hash.free(meta) };
         // SAFETY: the caller's promise.
         unsafe { self.table.release(meta) };
     }

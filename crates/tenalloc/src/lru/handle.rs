@@ -176,10 +176,10 @@ impl ListLru {
     /// `dispose` gets those that were removed.
     ///
     /// While memory is being taken out of use ([`Controller::offline`]), the shrinkers that it asks are shown only the
-    /// objects that lie there.
+    /// objects that lie there; in [`Group::reclaim_sparse`] only those in slabs that are nearly empty.
     ///
     /// `isolate` runs with the list locked: it may look at the object and try a lock of its own, but must not call
-    /// this library. `dispose` may do anything; to free the object, say.
+    /// this library, except for [`Controller::fill_of`]. `dispose` may do anything; to free the object, say.
     pub fn walk(
         &self,
         group: &Group,
@@ -189,7 +189,7 @@ impl ListLru {
         mut dispose: impl FnMut(NonNull<u8>),
     ) -> Isolated {
         let mut done = Isolated::default();
-        let in_focus = self.ctl.inner().reclaimers.focus();
+        let in_focus = self.ctl.inner().reclaimers.focus(self.ctl.inner());
         let mut again = true;
         while again && *budget > 0 {
             again = false;

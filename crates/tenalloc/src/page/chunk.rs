@@ -14,10 +14,11 @@
 //! is then the chunk before. Descriptors are dense, so that only as much of the header is touched as there are
 //! runs; no byte of a page is touched before somebody uses it.
 //!
-//! `bits`: which pages are free. `links`: the lists chunks are on. `huge`: objects too large for a chunk. `held`: chunks
+//! `bits`: which pages are free. `decay`: when free ones are given back. `links`: the lists chunks are on. `huge`: objects too large for a chunk. `held`: chunks
 //! that are kept in place while somebody looks at them or empties them.
 
 mod bits;
+mod decay;
 mod held;
 mod huge;
 mod links;
@@ -26,6 +27,7 @@ pub(crate) use held::Held;
 pub use held::Range;
 
 use self::bits::Bits;
+use self::decay::Decay;
 use self::links::{link_all, rebin, unlink, unlink_all};
 use super::{PAGE, Source, registry::Registry};
 use crate::slab::{Kind, Slab};
@@ -68,6 +70,8 @@ struct Header {
     free: Bits,
     /// Free pages that were used before: resident, and not zero.
     dirty: Bits,
+    /// Those of them that were so at the last sweep already.
+    old: Bits,
     /// Page → descriptor + 1; 0: in no run. The last is where a huge object begins: in none.
     map: [AtomicU16; PAGES + 1],
 }
@@ -103,6 +107,7 @@ struct State {
     bins: [[*mut Header; BINS]; super::topology::MAX_NODES as usize],
     all: *mut Header,
     totals: Totals,
+    decay: Decay,
 }
 
 // SAFETY: the pointers lead to chunks that belong to this state alone; it is reached through its lock.
@@ -115,6 +120,9 @@ pub(crate) struct Chunks {
     state: Lock<State>,
     /// Runs that left a chunk which is being emptied: a counter to wait on.
     departures: Event,
+    /// How long free pages are kept, ns; `u64::MAX`: for ever.
+    period: u64,
+    clock: fn() -> u64,
 }
 
 impl Chunks {
@@ -124,12 +132,15 @@ impl Chunks {
             bins: [[null_mut(); BINS]; super::topology::MAX_NODES as usize],
             all: null_mut(),
             totals: Totals::default(),
+            decay: Decay::new(),
         };
         Some(Self {
             source,
             registry: Registry::new(source)?,
             state: Lock::new(Rank::Chunk, state),
             departures: Event::new(),
+            period: u64::MAX,
+            clock: decay::coarse_clock,
         })
     }
 
@@ -142,8 +153,13 @@ impl Chunks {
         if pages > MAX_RUN || align > MAX_RUN * PAGE {
             return self.alloc_huge(pages, align, node);
         }
-        let step = align / PAGE;
         let mut s = self.state.lock();
+        let run = self.cut(&mut s, pages, align / PAGE, node, kind);
+        self.pass(&mut s);
+        run
+    }
+
+    fn cut(&self, s: &mut State, pages: usize, step: usize, node: u8, kind: Kind) -> Option<NonNull<Slab>> {
         for bin in pages.ilog2() as usize..BINS {
             let mut at = s.bins[usize::from(node)][bin];
             while !at.is_null() {
@@ -151,15 +167,15 @@ impl Chunks {
                 let h = unsafe { &mut *at };
                 let has_desc = usize::from(h.descs) < PAGES || h.free_desc > 0 && h.lookers == 0;
                 if let Some(first) = h.free.find_run(pages, step).filter(|_| has_desc) {
-                    return Some(self.take(&mut s, at, first, pages, kind));
+                    return Some(self.take(s, at, first, pages, kind));
                 }
                 at = h.next;
             }
         }
-        let at = self.new_chunk(&mut s, node)?;
+        let at = self.new_chunk(s, node)?;
         // SAFETY: just made.
         let first = unsafe { (*at).free.find_run(pages, step) }?;
-        Some(self.take(&mut s, at, first, pages, kind))
+        Some(self.take(s, at, first, pages, kind))
     }
 
     /// The descriptor of the run that holds `address`, which is in one of ours, and not huge.
@@ -221,8 +237,12 @@ impl Chunks {
         // SAFETY: there is room for PAGES descriptors, one a page at most; this one is free.
         unsafe { desc.write(Slab::blank(base, pages as u32, index, h.node, kind)) };
         h.free.set(first, pages, false);
-        s.totals.dirty -= h.dirty.count(first, pages) * PAGE;
+        let dirty = h.dirty.count(first, pages);
+        // SAFETY: just written.
+        unsafe { (*desc).zero = dirty == 0 };
+        s.totals.dirty -= dirty * PAGE;
         h.dirty.set(first, pages, false);
+        h.old.set(first, pages, false);
         h.free_pages -= pages as u16;
         for entry in &h.map[first..first + pages] {
             entry.store(index + 1, Release); // who reads it sees the descriptor
@@ -270,6 +290,7 @@ impl Chunks {
         if usize::from(h.free_pages) == PAGES - RESERVED && h.lookers == 0 && self.another_is_free(&s, at) {
             self.drop_chunk(&mut s, at);
         }
+        self.pass(&mut s);
     }
 
     fn another_is_free(&self, s: &State, at: *mut Header) -> bool {
@@ -290,7 +311,7 @@ impl Chunks {
         // SAFETY: a chunk without runs; the lock is held.
         let h = unsafe { &mut *at };
         unlink(s, at);
-        unlink_all(s, at);
+        Self::unlist(s, at);
         s.totals.mapped -= h.map_bytes;
         s.totals.headers -= h.resident();
         s.totals.dirty -= h.dirty.count(0, PAGES) * PAGE;
@@ -331,36 +352,6 @@ impl Chunks {
 
     pub(crate) fn departures(&self) -> &Event {
         &self.departures
-    }
-
-    /// Gives back every chunk without runs and the memory behind all other free pages. Bytes given back.
-    pub(crate) fn trim(&self) -> usize {
-        let mut s = self.state.lock();
-        let before = s.totals.dirty;
-        let mut at = s.all;
-        while !at.is_null() {
-            // SAFETY: listed chunks are mapped; the lock is held.
-            let h = unsafe { &mut *at };
-            let next = h.all_next;
-            let busy = h.offline || h.lookers > 0;
-            if !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED {
-                self.drop_chunk(&mut s, at);
-            } else if !h.huge {
-                let mut from = 0;
-                while let Some((first, pages)) = h.dirty.next_run(from) {
-                    // SAFETY: dirty pages are free: nobody needs their contents.
-                    unsafe {
-                        let start = at.cast::<u8>().add(first * PAGE);
-                        self.source.purge(NonNull::new_unchecked(start), pages * PAGE);
-                    }
-                    s.totals.dirty -= pages * PAGE;
-                    from = first + pages;
-                }
-                h.dirty = Bits([0; PAGES / 64]);
-            }
-            at = next;
-        }
-        before - s.totals.dirty
     }
 
     pub(crate) fn totals(&self) -> Totals {

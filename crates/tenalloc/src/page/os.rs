@@ -53,7 +53,12 @@ impl Source for Os {
 
     unsafe fn purge(&self, start: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller says that the contents are not needed.
-        unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+        let refused = unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) } != 0;
+        if refused {
+            // Locked memory (mlockall) stays; it reads zeros all the same.
+            // SAFETY: as above.
+            unsafe { start.write_bytes(0, bytes) };
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A thread that keeps groups at or below their `high` (feature `std`).
 //!
-//! It sleeps until a charge passes a `high`, and reclaims then, so that charges need not; there is no interval. As long
+//! It sleeps until a charge passes a `high`, and reclaims then, so that charges need not; there is no interval, except
+//! while free pages wait for their time ([`Config::decay`](crate::Config::decay)). As long
 //! as it keeps up, a charge only leaves word and goes on. One that is so far above `high` that it would be made to wait
 //! still reclaims itself first.
 
@@ -77,7 +78,8 @@ impl BackgroundBuilder {
                 return;
             }
             if !inner.take_passed(|node| self.lower(inner, node, shared)) {
-                inner.signals.bell.wait(seen, None);
+                inner.signals.bell.wait(seen, inner.chunks.pause());
+                inner.chunks.tick();
             }
         }
     }

@@ -14,6 +14,7 @@
 //! * `background`: a thread that keeps groups under `high` (feature `std`).
 //! * `protect`: what `min` and `low` leave to each group.
 //! * `walk`: a pass over a subtree.
+//! * `sparse`: reclaim that looks at how full slabs are, so that pages come back.
 //! * `offline`: taking a chunk or a node out of use.
 //! * `holders`: which objects removed groups left behind.
 //! * `oom`: who decides when nothing helps.
@@ -28,6 +29,7 @@ pub(crate) mod oom;
 mod protect;
 pub(crate) mod registry;
 mod shrinker;
+mod sparse;
 pub(crate) mod walk;
 
 #[cfg(feature = "std")]
@@ -37,4 +39,5 @@ pub use offline::{Migrate, OfflineError, Pin, Range};
 pub use oom::{OutOfMemory, Verdict};
 pub use registry::{Registration, Shrink};
 pub use shrinker::{Scanned, Shrinker};
+pub use sparse::Sparse;
 pub use walk::Reclaimed;

@@ -248,7 +248,7 @@ impl Inner {
     /// Asks the shrinkers of all groups for what lies in `chunk`: their walks are shown nothing else.
     fn shrink_chunk(&self, root: &Group, chunk: Held) {
         let range = (chunk.address(), chunk.end());
-        if let Some(_inside) = self.reclaimers.enter_focused(range) {
+        if let Some(_inside) = self.reclaimers.enter_focused(range, 0) {
             // Twice: the first look takes the marks of hits away.
             for _ in 0..2 {
                 self.shrink_all(root, chunk.node());

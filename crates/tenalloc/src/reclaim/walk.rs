@@ -35,16 +35,18 @@ struct Pass<'a> {
     /// Lists and free-standing shrinkers that had anything.
     asked: u64,
     goal: &'a Goal<'a>,
+    /// A call of a shrinker is for a whole list: the walk looks for few among many.
+    whole: bool,
 }
 
 /// What a reclaim is for.
-struct Goal<'a> {
-    group: &'a Group,
+pub(super) struct Goal<'a> {
+    pub(super) group: &'a Group,
     /// Its exact charge at the beginning, and by how much that is to fall.
-    before: u64,
-    target: u64,
+    pub(super) before: u64,
+    pub(super) target: u64,
     /// When to stop, by the monotonic clock.
-    end: Option<Duration>,
+    pub(super) end: Option<Duration>,
 }
 
 impl Goal<'_> {
@@ -58,7 +60,7 @@ impl Goal<'_> {
 }
 
 /// The monotonic clock.
-fn now() -> Duration {
+pub(super) fn now() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the time is a live timespec. The clock always exists, so the result does not matter.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
@@ -89,6 +91,7 @@ impl Inner {
                     low_spared: false,
                     asked: 0,
                     goal: &goal,
+                    whole: false,
                 };
                 pass.subtree(group, Protection::UNLIMITED, None);
                 sum.freed += pass.found.freed;
@@ -108,6 +111,15 @@ impl Inner {
         }
         sum
     }
+}
+
+/// One pass that asks for all objects above `min` and `low` that the walks of this thread are shown.
+pub(super) fn all_in_focus(inner: &Inner, goal: &Goal<'_>) -> Reclaimed {
+    let found = Reclaimed::default();
+    let (break_low, low_spared, asked, whole) = (false, false, 0, true);
+    let mut pass = Pass { inner, priority: 0, break_low, found, low_spared, asked, goal, whole };
+    pass.subtree(goal.group, Protection::UNLIMITED, None);
+    Reclaimed { bytes: goal.got(), ..pass.found }
 }
 
 impl Pass<'_> {
@@ -209,8 +221,9 @@ impl Pass<'_> {
     }
 
     fn scan(&mut self, mut left: u64, batch: u64, scan: impl Fn(u64) -> Scanned) {
+        let batch = if self.whole { u64::MAX } else { batch.max(1) };
         while left > 0 && !self.over() {
-            let scanned = scan(left.min(batch.max(1)));
+            let scanned = scan(left.min(batch));
             self.found.freed += scanned.freed;
             self.found.asked += scanned.asked;
             if scanned.stop || scanned.looked_at == 0 {
@@ -243,6 +256,8 @@ struct Entry {
     /// The addresses that walks of this thread are shown; all if `end` is 0.
     start: AtomicUsize,
     end: AtomicUsize,
+    /// Of slabs so full at most, percent; of all if 0.
+    fill: AtomicUsize,
 }
 
 /// A thread's entry in the table.
@@ -251,8 +266,14 @@ pub(crate) struct Inside<'a>(&'a Entry);
 impl Reclaimers {
     pub(crate) const fn new() -> Self {
         Self(
-            [const { Entry { thread: AtomicUsize::new(0), start: AtomicUsize::new(0), end: AtomicUsize::new(0) } };
-                64],
+            [const {
+                Entry {
+                    thread: AtomicUsize::new(0),
+                    start: AtomicUsize::new(0),
+                    end: AtomicUsize::new(0),
+                    fill: AtomicUsize::new(0),
+                }
+            }; 64],
         )
     }
 
@@ -270,20 +291,25 @@ impl Reclaimers {
         self.mine().is_some()
     }
 
-    /// Whether this thread's walks are to be shown an object there.
-    pub(crate) fn focus(&self) -> impl Fn(usize) -> bool + use<> {
-        let (start, end) =
-            self.mine().map_or((0, 0), |entry| (entry.start.load(Relaxed), entry.end.load(Relaxed)));
-        move |address| end == 0 || (start..end).contains(&address)
+    /// Whether this thread's walks are to be shown a live object there.
+    pub(crate) fn focus<'a>(&self, inner: &'a Inner) -> impl Fn(usize) -> bool + use<'a> {
+        let read = |entry: &Entry| [&entry.start, &entry.end, &entry.fill].map(|n| n.load(Relaxed));
+        let [start, end, fill] = self.mine().map_or([0; 3], read);
+        move |address| {
+            (end == 0 || (start..end).contains(&address))
+                && (fill == 0
+                    || inner.fill_of(address).is_some_and(|(out, of)| out * 100 <= of * fill as u32))
+        }
     }
 
     /// `None`: this thread is in there already, or 64 others are: enough are at it.
     fn enter(&self) -> Option<Inside<'_>> {
-        self.enter_focused((0, 0))
+        self.enter_focused((0, 0), 0)
     }
 
-    /// As `enter`, and walks of this thread are shown objects between these addresses only.
-    pub(crate) fn enter_focused(&self, (start, end): (usize, usize)) -> Option<Inside<'_>> {
+    /// As `enter`, and walks of this thread are shown objects between these addresses only, in slabs that are at most
+    /// `fill` percent full (0: in all).
+    pub(crate) fn enter_focused(&self, (start, end): (usize, usize), fill: usize) -> Option<Inside<'_>> {
         if self.inside() {
             return None;
         }
@@ -292,6 +318,7 @@ impl Reclaimers {
         let entry = self.0.iter().find(free)?;
         entry.start.store(start, Relaxed);
         entry.end.store(end, Relaxed);
+        entry.fill.store(fill, Relaxed);
         Some(Inside(entry))
     }
 }

@@ -1,7 +1,8 @@
 //! Size classes: any size by way of a few caches, and page runs above them.
 //!
-//! Four classes for each doubling from 64 bytes on, steps of 8 and 16 below: at most a fifth of a slot is
-//! unused above 32 bytes. Each class is a cache made on first use.
+//! Four classes for each doubling from 64 bytes on, eight from 512 on, steps of 8 and 16 below: at most a fifth of a slot
+//! is unused above 32 bytes, and a ninth above 512, where a class more costs little beside its objects. Each class is a
+//! cache made on first use.
 
 use super::cache::Record;
 use super::config::CacheConfig;
@@ -12,9 +13,10 @@ use crate::page::PAGE;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
-const SIZES: [u16; 36] = [
-    8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640, 768, 896,
-    1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168, 8192,
+const SIZES: [u16; 52] = [
+    8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576, 640, 704,
+    768, 832, 896, 960, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048, 2304, 2560, 2816, 3072, 3328,
+    3584, 3840, 4096, 4608, 5120, 5632, 6144, 6656, 7168, 7680, 8192,
 ];
 
 pub(crate) struct Classes {

@@ -1,5 +1,6 @@
 //! How a cache cuts its slabs.
 
+use super::Slab;
 use crate::error::{Error, Result};
 use crate::page::{PAGE, chunk::MAX_RUN};
 
@@ -16,11 +17,17 @@ pub struct Geometry {
 pub(crate) const MIN_SLOT: usize = 8;
 /// Objects that a slab of our choice should hold at least.
 const ENOUGH: usize = 16;
+/// Pages that it should have at most.
+const MOST: usize = 8;
+/// What a slab costs beside its pages, bytes: its descriptor.
+const DESCRIPTOR: usize = size_of::<Slab>();
+/// One of how many bytes may be lost to the descriptor and at the end of a slab.
+const LOST: usize = 128;
 
 impl Geometry {
-    /// The smallest slab of 1, 2, 4 or 8 pages that holds 16 objects and leaves at most 1/16 unused; without
-    /// one, the one of those that leaves least; for objects above 4 KiB as many pages as it takes to leave
-    /// at most 1/8 unused.
+    /// The smallest slab of 1 to 8 pages that holds 16 objects and loses at most 1/128 to its descriptor and its end;
+    /// without one, the one of those with 16 objects that loses least, or of all if none has so many; for objects above
+    /// 4 KiB as many pages as it takes to leave at most 1/8 unused.
     pub(crate) fn choose(slot: usize) -> Self {
         let of = |pages: usize| Self { pages: pages as u16, objects: (pages * PAGE / slot).min(4096) as u16 };
         let bytes = |g: &Self| usize::from(g.pages) * PAGE;
@@ -32,11 +39,15 @@ impl Geometry {
                 .find(|g| unused(g) * 8 <= bytes(g))
                 .unwrap_or_else(|| of(least));
         }
-        let small = [1, 2, 4, 8].map(of);
-        let good = small.iter().find(|g| usize::from(g.objects) >= ENOUGH && unused(g) * 16 <= bytes(g));
-        *good.unwrap_or_else(|| {
-            small.iter().min_by_key(|g| unused(g) * 8 / usize::from(g.pages)).unwrap_or(&small[0])
-        })
+        let small = || (1..=MOST).map(of);
+        let large = || small().filter(|g| usize::from(g.objects) >= ENOUGH);
+        let lost = |g: &Self| (unused(g) + DESCRIPTOR) * (1 << 20) / bytes(g);
+        let least_unused = || small().min_by_key(|g| unused(g) * 840 / usize::from(g.pages)); // 840: of 1 to 8
+        large()
+            .find(|g| lost(g) * LOST <= 1 << 20)
+            .or_else(|| large().min_by_key(lost))
+            .or_else(least_unused)
+            .unwrap_or(of(1))
     }
 
     /// As given by a user, if `objects` slots fit into `pages`.
@@ -63,7 +74,9 @@ mod tests {
             let (used, all) = (usize::from(g.objects) * slot, usize::from(g.pages) * PAGE);
             assert!(used * 8 >= all * 7 || slot > 1024, "{slot}: {used} of {all}");
         }
-        assert_eq!(Geometry::choose(64), Geometry { pages: 1, objects: 64 });
+        assert_eq!(Geometry::choose(64), Geometry { pages: 2, objects: 128 });
+        assert_eq!(Geometry::choose(192), Geometry { pages: 3, objects: 64 });
+        assert_eq!(Geometry::choose(696), Geometry { pages: 7, objects: 41 });
         assert_eq!(Geometry::choose(4096), Geometry { pages: 1, objects: 1 });
     }
 }

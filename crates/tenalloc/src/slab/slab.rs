@@ -9,7 +9,7 @@ use super::owners::Owners;
 use super::ready::NONE;
 use crate::page::PAGE;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 /// Ends a free list.
 const NIL: u16 = u16::MAX;
@@ -40,8 +40,8 @@ pub(crate) struct Slab {
     pub(crate) free: u16,
     /// Objects from here on were never handed out.
     fresh: u16,
-    /// Objects handed out, to users and sheaves.
-    pub(crate) out: u16,
+    /// Objects handed out, to users and sheaves. Changed under the lock, read also without.
+    out: AtomicU16,
     index: u16,
     pub(crate) node: u8,
     pub(crate) kind: Kind,
@@ -53,6 +53,8 @@ pub(crate) struct Slab {
     pub(crate) broken: bool,
     /// It is being emptied, whatever becomes of its chunk. Guarded by the lock of the chunks.
     pub(crate) withdrawn: bool,
+    /// Its pages held zeros when they were cut: nobody had used them since the system gave them.
+    pub(crate) zero: bool,
     /// Under which id its objects are made ready. See `ready`.
     pub(crate) ready: AtomicU32,
 }
@@ -70,7 +72,7 @@ impl Slab {
             pages,
             free: NIL,
             fresh: 0,
-            out: 0,
+            out: AtomicU16::new(0),
             index,
             node,
             kind,
@@ -78,6 +80,7 @@ impl Slab {
             offline: AtomicBool::new(false),
             broken: false,
             withdrawn: false,
+            zero: false,
             ready: AtomicU32::new(NONE),
         }
     }
@@ -96,6 +99,16 @@ impl Slab {
 
     pub(crate) fn index(&self) -> u16 {
         self.index
+    }
+
+    /// Objects handed out, to users and sheaves; without the lock, about so many.
+    pub(crate) fn out(&self) -> u16 {
+        self.out.load(Relaxed)
+    }
+
+    /// Says how many objects are out. The lock is held.
+    pub(crate) fn set_out(&self, objects: u16) {
+        self.out.store(objects, Relaxed);
     }
 
     /// Takes a free object out, if there is one. `Err`: the free list was overwritten by a user after a free;
@@ -121,7 +134,7 @@ impl Slab {
         } else {
             return Ok(None);
         };
-        self.out += 1;
+        self.set_out(self.out() + 1);
         Ok(Some(self.object(index, record)))
     }
 
@@ -131,7 +144,7 @@ impl Slab {
         // SAFETY: the object is free and ours, at least 8 bytes, aligned to 8.
         unsafe { record.link(object).cast::<u16>().write(self.free) };
         self.free = index as u16;
-        self.out -= 1;
+        self.set_out(self.out() - 1);
     }
 
     /// The slab is empty: what was lost of it is free again.
@@ -151,7 +164,7 @@ impl Slab {
         let mut last = core::ptr::null_mut();
         let mut at = self.free;
         // A list that is longer than there are free objects leads in a circle.
-        for _ in 0..=self.fresh - self.out {
+        for _ in 0..=self.fresh - self.out() {
             if at == NIL {
                 return None;
             }

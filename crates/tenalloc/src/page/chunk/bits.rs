@@ -50,6 +50,11 @@ impl Bits {
         longest
     }
 
+    /// Bits set in both.
+    pub(super) fn and(&self, other: &Self) -> Self {
+        Self(core::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
     fn masks(first: usize, pages: usize) -> impl Iterator<Item = (usize, u64)> {
         let end = first + pages;
         (first / 64..end.div_ceil(64)).map(move |word| {

@@ -38,7 +38,10 @@ impl Chunks {
         h.descs = 1;
         let desc = Header::desc(at, 0);
         // SAFETY: as above.
-        unsafe { desc.write(Slab::blank(base, pages as u32, 0, node, Kind::Large)) };
+        unsafe {
+            desc.write(Slab::blank(base, pages as u32, 0, node, Kind::Large));
+            (*desc).zero = true; // the mapping is new
+        }
         s.totals.mapped += want;
         s.totals.headers += h.resident();
         s.totals.runs += bytes;

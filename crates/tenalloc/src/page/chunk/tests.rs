@@ -4,6 +4,8 @@ use super::*;
 use crate::page::{PAGE, Simulated};
 use proptest::prelude::*;
 extern crate std;
+use core::sync::atomic::AtomicU64;
+use core::time::Duration;
 use std::boxed::Box;
 use std::vec::Vec;
 
@@ -107,6 +109,95 @@ fn a_huge_object_may_begin_where_a_chunk_would() {
             chunks.free(desc);
         }
         assert_eq!(chunks.find(base), None);
+    }
+    // SAFETY: not used again.
+    unsafe { chunks.release() };
+}
+
+/// The clock of these tests, ns.
+static NOW: AtomicU64 = AtomicU64::new(0);
+
+/// Chunks whose pages wait for 100 ns of a clock that stands still unless it is told.
+fn waiting() -> Chunks {
+    let (_, chunks) = chunks();
+    Chunks { clock: || NOW.load(Relaxed), ..chunks.decaying(Duration::from_nanos(100)) }
+}
+
+#[test]
+fn free_pages_go_after_one_to_two_periods() {
+    let chunks = waiting();
+    let keep = chunks.alloc(1, PAGE, 0, Kind::Large).unwrap();
+    let runs: Vec<_> = (0..60).map(|_| chunks.alloc(3, PAGE, 0, Kind::Large).unwrap()).collect();
+    let start = NOW.fetch_add(1000, Relaxed) + 1000;
+    let at = |after: u64| NOW.store(start + after, Relaxed);
+    // Every other one, so that no two runs are one.
+    for run in runs.iter().step_by(2) {
+        // SAFETY: live until here.
+        unsafe { chunks.free(*run) };
+    }
+    assert_eq!(chunks.totals().dirty, 90 * PAGE);
+    at(100);
+    assert_eq!(chunks.tick(), 3 * PAGE, "the others were not there at the first sweep");
+    at(199);
+    assert_eq!(chunks.tick(), 0);
+    // Used in between: its time begins anew, in whatever state it comes back.
+    let again = [(); 2].map(|()| chunks.alloc(3, PAGE, 0, Kind::Large).unwrap());
+    // The first was given to the system above, the second was not.
+    // SAFETY: live until here.
+    assert_eq!(again.map(|run| unsafe { run.as_ref().zero }), [true, false]);
+    // SAFETY: live until here.
+    again.into_iter().for_each(|run| unsafe { chunks.free(run) });
+    at(200);
+    assert_eq!(chunks.tick(), 84 * PAGE);
+    assert_eq!(chunks.totals().dirty, 6 * PAGE);
+    at(299);
+    assert_eq!(chunks.tick(), 0);
+    at(300);
+    assert_eq!((chunks.tick(), chunks.totals().dirty), (6 * PAGE, 0));
+    // In passing, a part at a time.
+    for run in runs.iter().skip(1).step_by(2) {
+        // SAFETY: live until here.
+        unsafe { chunks.free(*run) };
+    }
+    let dirty = chunks.totals().dirty;
+    assert!(dirty > 0);
+    for period in 4..7 {
+        at(period * 100);
+        for _ in 0..4 {
+            let run = chunks.alloc(1, PAGE, 0, Kind::Large).unwrap();
+            // SAFETY: live until here.
+            unsafe { chunks.free(run) };
+        }
+    }
+    assert!(chunks.totals().dirty <= PAGE, "but for the page that was used");
+    // SAFETY: `keep` is live; nothing is used again.
+    unsafe {
+        chunks.free(keep);
+        chunks.release();
+    }
+}
+
+/// With a clock that stands still too, no more is held back than the bound.
+#[test]
+fn what_is_held_back_is_bounded() {
+    let (_, chunks) = chunks(); // for ever
+    let runs: Vec<_> = (0..400).map(|_| chunks.alloc(100, PAGE, 0, Kind::Large).unwrap()).collect();
+    let mut most = 0;
+    // One of four pages stays, so that no chunk goes as a whole.
+    for (i, run) in runs.iter().enumerate() {
+        if i % 4 > 0 {
+            // SAFETY: live until here.
+            unsafe { chunks.free(*run) };
+            most = most.max(chunks.totals().dirty);
+        }
+    }
+    let in_use = chunks.totals().runs;
+    assert_eq!(in_use, 100 * 100 * PAGE);
+    assert!(most <= (8 << 20) + 400 * 100 * PAGE / 8 + 100 * PAGE, "{most}");
+    assert!(chunks.totals().dirty <= (8 << 20) + in_use / 8 + 100 * PAGE);
+    for run in runs.iter().step_by(4) {
+        // SAFETY: live until here.
+        unsafe { chunks.free(*run) };
     }
     // SAFETY: not used again.
     unsafe { chunks.release() };

@@ -137,7 +137,7 @@ impl Record {
                     }
                 }
             }
-            if exhausted && s.out < self.objects {
+            if exhausted && s.out() < self.objects {
                 unlist(&mut n, slab); // it lost objects to an overwritten list: none left that we know of
             } else {
                 self.relist(&mut n, slab);
@@ -197,7 +197,7 @@ impl Record {
         }
         self.relist(n, slab);
         // SAFETY: the lock is held.
-        if unsafe { (*slab).out == 0 && (*slab).list != HELD } {
+        if unsafe { (*slab).out() == 0 && (*slab).list != HELD } {
             self.emptied(inner, n, slab);
         }
     }
@@ -224,7 +224,7 @@ impl Record {
         let slab = slab.as_ptr();
         // SAFETY: the lock is held.
         unsafe {
-            (*slab).out -= 1;
+            (*slab).set_out((*slab).out() - 1);
             (*slab).broken = true;
             n.came_back(&*slab);
         }
@@ -258,7 +258,7 @@ impl Record {
     fn relist(&self, n: &mut Guard<'_, Node>, slab: *mut Slab) {
         // SAFETY: a slab of ours; the lock is held.
         let s = unsafe { &mut *slab };
-        let list = match s.out {
+        let list = match s.out() {
             _ if s.list == HELD => return,
             _ if s.offline.load(Acquire) => NOWHERE,
             0 => EMPTY,
@@ -285,7 +285,7 @@ impl Record {
     }
 
     /// Slabs and objects out, all nodes together.
-    pub(in crate::slab) fn sums(&self, inner: &Inner) -> (u64, u64) {
+    pub(crate) fn sums(&self, inner: &Inner) -> (u64, u64) {
         (0..inner.topology.nodes()).fold((0, 0), |(slabs, out), node| {
             let n = self.node(node).lock();
             (slabs + n.slabs, out + n.out)

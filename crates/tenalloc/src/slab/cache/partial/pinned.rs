@@ -21,7 +21,7 @@ impl Record {
                 let slab = slab.as_ptr();
                 self.relist(&mut n, slab);
                 // SAFETY: the lock is held.
-                let (out, offline) = unsafe { ((*slab).out, (*slab).offline.load(Acquire)) };
+                let (out, offline) = unsafe { ((*slab).out(), (*slab).offline.load(Acquire)) };
                 // SAFETY: as above.
                 if out == 0 && offline && unsafe { (*slab).list } != HELD {
                     self.drop_slab(inner, &mut n, slab);
@@ -59,11 +59,11 @@ impl Record {
         let mut n = self.node(node).lock();
         // An empty slab may be on its way out, and one in the list of empty ones must not be counted as used.
         // SAFETY: as in `owns`.
-        let owned = self.owns(slab) && unsafe { (*slab.as_ptr()).out } > 0;
+        let owned = self.owns(slab) && unsafe { (*slab.as_ptr()).out() } > 0;
         if owned {
             // SAFETY: the lock is held.
             let held = unsafe {
-                (*slab.as_ptr()).out += 1;
+                (*slab.as_ptr()).set_out((*slab.as_ptr()).out() + 1);
                 (*slab.as_ptr()).list == HELD
             };
             n.out += 1;
@@ -76,7 +76,7 @@ impl Record {
     pub(crate) fn out(&self, slab: NonNull<Slab>, node: u8) -> u32 {
         let _n = self.node(node).lock();
         // SAFETY: pinned, so in place; the lock is held.
-        u32::from(unsafe { (*slab.as_ptr()).out }) - 1
+        u32::from(unsafe { (*slab.as_ptr()).out() }) - 1
     }
 
     /// The reverse of [`pin`](Self::pin).
@@ -85,11 +85,11 @@ impl Record {
         let slab = slab.as_ptr();
         // SAFETY: pinned, so in place; the lock is held.
         unsafe {
-            (*slab).out -= 1;
+            (*slab).set_out((*slab).out() - 1);
             n.came_back(&*slab);
         }
         // SAFETY: as above.
-        if unsafe { (*slab).out == 0 && (*slab).list != HELD } {
+        if unsafe { (*slab).out() == 0 && (*slab).list != HELD } {
             // SAFETY: as above; nobody has an object of the slab.
             unsafe { (*slab).owners.reset(&inner.vectors(&*slab)) };
             self.drop_slab(inner, &mut n, slab);

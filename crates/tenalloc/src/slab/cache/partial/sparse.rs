@@ -56,7 +56,7 @@ impl Record {
         let slab =
             NonNull::new(n.lists[n.listed.checked_ilog2().map(|_| n.listed.trailing_zeros() as usize)?])?;
         // SAFETY: slabs on our lists are ours; the lock is held.
-        let out = u64::from(unsafe { slab.as_ref() }.out);
+        let out = u64::from(unsafe { slab.as_ref() }.out());
         let own_room = u64::from(self.objects) - out;
         if pending + out > n.room(self.objects).saturating_sub(own_room) {
             return None;
@@ -95,7 +95,7 @@ impl Record {
     pub(in crate::slab) fn out_of_held(&self, slab: NonNull<Slab>, node: u8) -> u16 {
         let _n = self.node(node).lock();
         // SAFETY: held, so in place; the lock is held.
-        unsafe { slab.as_ref() }.out
+        unsafe { slab.as_ref() }.out()
     }
 
     /// Lets go of a held slab: it goes if nothing is out of it, else it is on its list again.
@@ -106,7 +106,7 @@ impl Record {
         // SAFETY: held, so in place; the lock is held.
         let out = unsafe {
             (*at).list = NOWHERE;
-            (*at).out
+            (*at).out()
         };
         n.held -= 1;
         n.held_out -= u64::from(out);

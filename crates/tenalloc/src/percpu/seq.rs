@@ -54,13 +54,22 @@ mod x86_64 {
     impl Sequences {
         /// `None`: this C library, or this kernel, has none.
         pub(in crate::percpu) fn detect() -> Option<Self> {
-            // SAFETY: the names are NUL-terminated. The symbols are glibc's: a ptrdiff_t and an unsigned int that never
-            // change once the program runs.
-            let (offset, size) = unsafe {
-                let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr());
-                let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr());
-                (offset.cast::<isize>().as_ref()?, size.cast::<u32>().as_ref()?)
-            };
+            // Weak symbols and not dlsym, which may allocate: this runs before a malloc that is made of this works.
+            let (offset, size): (*const isize, *const u32);
+            // SAFETY: reads two entries of the linker's table: addresses, or null where the C library has no such symbol.
+            unsafe {
+                asm!(
+                    ".weak __rseq_offset",
+                    ".weak __rseq_size",
+                    "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+                    "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
+                    offset = out(reg) offset,
+                    size = out(reg) size,
+                    options(nostack, pure, readonly, preserves_flags),
+                );
+            }
+            // SAFETY: the symbols are glibc's: a ptrdiff_t and an unsigned int that never change once the program runs.
+            let (offset, size) = unsafe { (offset.as_ref()?, size.as_ref()?) };
             // Size 0: registration was refused or switched off.
             (*size > 0 && membarrier(REGISTER_EXPEDITED_RSEQ) && membarrier(EXPEDITED_RSEQ))
                 .then_some(Self { offset: *offset })

@@ -56,6 +56,8 @@ extern crate std;
 mod config;
 mod controller;
 mod error;
+#[cfg(not(feature = "loom"))]
+mod fork;
 pub mod group;
 pub mod lru;
 mod meta;

@@ -347,6 +347,27 @@ impl Tree {
         })
     }
 
+    /// Its lock, for a fork.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw_lock(&self) -> &crate::sync::Raw {
+        self.state.raw()
+    }
+
+    /// Calls `each` for every record that was ever a group's: those removed have no lists, and knobs only while held.
+    ///
+    /// # Safety
+    /// The caller has the tree's lock and that of the indexes.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) unsafe fn for_each_record(&self, mut each: impl FnMut(&Node, *mut Lists)) {
+        // SAFETY: the tree's lock is held, and nothing writes.
+        let high = unsafe { self.state.peek().high };
+        for id in 0..high {
+            let node = self.node(id);
+            // SAFETY: the lock of the indexes is held.
+            each(node, unsafe { *node.chain.get() });
+        }
+    }
+
     /// Enters lists into their group's chain.
     pub(crate) fn chain(&self, node: &Node, lists: NonNull<Lists>, _held: &mut Guard<'_, Indexes>) {
         // SAFETY: the lock of the indexes is held.

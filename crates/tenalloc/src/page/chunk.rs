@@ -314,6 +314,12 @@ impl Chunks {
         NonNull::new(Header::desc(at, index.checked_sub(1)?))
     }
 
+    /// Its lock, for a fork.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw_lock(&self) -> &crate::sync::Raw {
+        self.state.raw()
+    }
+
     pub(crate) fn departures(&self) -> &Event {
         &self.departures
     }

@@ -29,6 +29,11 @@ mod nowhere {
         pub(in crate::percpu) fn interrupt(&self) {
             match *self {}
         }
+
+        #[cfg(not(feature = "loom"))]
+        pub(in crate::percpu) fn register_again(&self) {
+            match *self {}
+        }
     }
 }
 
@@ -131,6 +136,11 @@ mod x86_64 {
                 );
             }
             NonNull::new(place)
+        }
+
+        /// In the child of a fork: Linux hands the registration down, but nothing says that it must.
+        pub(in crate::percpu) fn register_again(&self) {
+            membarrier(REGISTER_EXPEDITED_RSEQ);
         }
 
         /// Afterwards no sequence that began before is under way on any CPU, and all that its threads wrote is seen.

@@ -270,6 +270,15 @@ impl Reclaimers {
         self.mine().is_some()
     }
 
+    /// In the child of a fork: the other threads are not there.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn reset_in_child(&self) {
+        let me = Self::me();
+        for entry in self.0.iter().filter(|entry| entry.thread.load(Relaxed) != me) {
+            entry.thread.store(0, Relaxed);
+        }
+    }
+
     /// Whether this thread's walks are to be shown an object there.
     pub(crate) fn focus(&self) -> impl Fn(usize) -> bool + use<> {
         let (start, end) =

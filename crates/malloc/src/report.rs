@@ -32,11 +32,15 @@ fn file_of(fd: i32) -> Option<[u64; 2]> {
     }
 }
 
+/// Standard error as it was at the start, if that was kept and nobody closed it.
+pub(crate) fn standard_error() -> i32 {
+    let kept = ERROR.load(Relaxed);
+    if file_of(kept) == Some(ERROR_FILE.each_ref().map(|n| n.load(Relaxed))) { kept } else { 2 }
+}
+
 /// Gets ready for what was asked.
 pub(crate) fn prepare(reporting: &Reporting<'_>) {
-    if reporting.target == Target::Stderr
-        && let Some(file) = file_of(2)
-    {
+    if let Some(file) = file_of(2) {
         // SAFETY: no preconditions; far from the numbers that programs count on.
         let fd = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 700) };
         ERROR.store(if fd < 0 { 2 } else { fd }, Relaxed);
@@ -311,9 +315,7 @@ fn send(reporting: &Reporting<'_>, report: &[u8]) {
     let mut buffer = [0; 1024];
     match reporting.target {
         Target::Stderr => {
-            let kept = ERROR.load(Relaxed);
-            let same = file_of(kept) == Some(ERROR_FILE.each_ref().map(|n| n.load(Relaxed)));
-            fd = if same { kept } else { 2 };
+            fd = standard_error();
             path = None;
         }
         Target::File(name) => {

@@ -1,5 +1,6 @@
 //! One line on standard error, of one write.
 
+use crate::report::standard_error;
 use crate::text::Text;
 use core::fmt::{Arguments, Write};
 
@@ -15,7 +16,9 @@ pub(crate) fn line(message: Arguments<'_>) {
     // SAFETY: the buffer is ours; that nobody reads it is no mistake.
     unsafe {
         let errno = *libc::__errno_location();
-        libc::write(2, buffer.as_ptr().cast(), len + 1);
+        if libc::write(2, buffer.as_ptr().cast(), len + 1) < 0 {
+            libc::write(standard_error(), buffer.as_ptr().cast(), len + 1);
+        }
         *libc::__errno_location() = errno;
     }
 }

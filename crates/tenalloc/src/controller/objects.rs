@@ -39,6 +39,10 @@ impl Controller {
     /// As [`malloc`](Self::malloc).
     pub fn malloc_zeroed(&self, group: &Group, size: usize, align: usize) -> Result<NonNull<u8>> {
         let object = self.malloc(group, size, align)?;
+        // A mapping of its own is new each time, and its pages are zero without being touched.
+        if size > PAGE && self.inner().chunks.is_huge(object.as_ptr() as usize) {
+            return Ok(object);
+        }
         let usable = self.usable_size(object)?;
         // SAFETY: new, and as large as that.
         unsafe { object.write_bytes(0, usable) };

@@ -91,7 +91,11 @@ class Run:
             child = subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                 stdout=out, stderr=err, start_new_session=True)
-            code, usage = wait(child, self.timeout)
+            try:
+                code, usage = wait(child, self.timeout)
+            except BaseException:
+                os.killpg(child.pid, signal.SIGKILL)
+                raise
         self.seconds += time.monotonic() - started
         peak = int(open(self.path(".peak")).read().split()[-1]) if timer else usage.ru_maxrss
         self.peak = max(self.peak, peak * 1024)
@@ -145,6 +149,8 @@ class Run:
         self.servers.remove(child)
         if code not in ok:
             raise Failed(f"server ended with {code}: {self.log()}")
+        if "\ntenalloc:" in "\n" + open(self.path("server.log"), errors="replace").read():
+            raise Failed(f"server complained: {self.log()}")
 
     def close(self):
         for child in self.servers:
@@ -184,9 +190,6 @@ def wait(child, timeout):
             child.returncode = os.waitstatus_to_exitcode(code)
             return child.returncode, usage
         if time.monotonic() > end:
-            os.killpg(child.pid, signal.SIGKILL)
-            os.wait4(child.pid, 0)
-            child.returncode = -9
             raise Failed(f"not done after {timeout} s")
         time.sleep(0.002)
 

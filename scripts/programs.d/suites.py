@@ -36,9 +36,9 @@ def subprocess(run):
     return python_tests(run, ["test_subprocess"])
 
 
-@case("python3: fork, multiprocessing", needs=[PYTHON, TESTS], threads=True)
+@case("python3: test_fork1, test_os", needs=[PYTHON, TESTS], threads=True)
 def fork(run):
-    return python_tests(run, ["test_fork1", "test_os", "test_concurrent_futures"])
+    return python_tests(run, ["test_fork1", "test_os", "test_mmap"])
 
 
 @case("ffmpeg", needs=["ffmpeg"])

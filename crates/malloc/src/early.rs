@@ -1,5 +1,4 @@
-//! Memory for calls that come while nothing else works: from inside our own start (the C library may allocate for it),
-//! and from other libraries' fork handlers, that run while we hold every lock.
+//! Memory for calls that come while nothing else works: from inside our own start, for which the C library may allocate.
 //!
 //! A fixed 256 KiB that is only ever handed out; what is not touched costs nothing. Such calls are few and small.
 

@@ -6,7 +6,7 @@
 //! | `c` | the C names, and what C says about their arguments |
 //! | `cxx` | operator new and delete |
 //! | `serve` | any of them, once the arguments are plain: the quick way, and the careful one |
-//! | `early` | memory for calls that come while nothing else works: inside our own start, and inside a fork |
+//! | `early` | memory for calls that come while nothing else works: inside our own start |
 //! | `start` | the first call, the library's constructor and destructor |
 //! | `thread` | what a thread knows: its group, and where it is |
 //! | `library` | which library an address is in, and the library's group |

@@ -8,7 +8,7 @@ pub(crate) mod departed;
 
 use crate::settings::{Grouping, Reporting, Target};
 use crate::text::{Json, Plain, Text};
-use crate::thread::{Thread, me, name_of};
+use crate::thread::{OPEN, Thread, me, name_of};
 use crate::{serve, start, tell};
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
@@ -65,7 +65,7 @@ extern "C" fn asked(_: i32) {
     let me = me();
     // SAFETY: the thread's own errno.
     let errno = unsafe { *libc::__errno_location() };
-    if me.inside.load(Relaxed) > 0 || me.window.load(Relaxed) {
+    if me.inside.load(Relaxed) > 0 || me.window.load(Relaxed) != OPEN {
         serve::WANTED.store(true, Relaxed);
     } else {
         serve::undisturbed(me, || write("signal"));
@@ -77,7 +77,7 @@ extern "C" fn asked(_: i32) {
 /// Writes the report that was asked for while none could be written.
 #[cold]
 pub(crate) fn write_wanted(me: &Thread) {
-    if !me.window.load(Relaxed) && serve::WANTED.swap(false, Relaxed) {
+    if me.window.load(Relaxed) == OPEN && serve::WANTED.swap(false, Relaxed) {
         // SAFETY: the thread's own errno.
         let errno = unsafe { *libc::__errno_location() };
         serve::undisturbed(me, || write("signal"));

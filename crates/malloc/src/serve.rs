@@ -2,11 +2,11 @@
 //!
 //! The quick way: the thread knows who pays, and the controller does the rest. The careful way, where the thread does
 //! not know it yet, where it depends on the caller (a group for each library), where a signal may come that asks for a
-//! report, and in the windows in which nothing works but `early`.
+//! report, and in the windows in which nothing works as usual.
 
 use crate::settings::Grouping;
-use crate::thread::{Thread, me};
-use crate::{early, library, report, start, tell};
+use crate::thread::{OPEN, Thread, me};
+use crate::{early, fork, library, report, start, tell};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
 use tenalloc::{Error, Group};
@@ -31,10 +31,10 @@ pub(crate) fn undisturbed<R>(me: &Thread, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Who pays for a call from `caller`. `None`: nothing works here but `early`.
+/// Who pays for a call from `caller`. `None`: nothing works yet but `early`.
 #[cold]
 fn payer(me: &Thread, caller: usize) -> Option<&'static Group> {
-    if me.window.load(Relaxed) || !start::ready() {
+    if me.window.load(Relaxed) != OPEN || !start::ready() {
         return None;
     }
     let group = match start::settings().grouping {
@@ -73,6 +73,7 @@ pub(crate) fn allocate(size: usize, align: usize, zeroed: bool, caller: usize) -
 
 #[cold]
 fn allocate_carefully(me: &Thread, size: usize, align: usize, zeroed: bool, caller: usize) -> *mut u8 {
+    let _aside = fork::aside(me);
     undisturbed(me, || match payer(me, caller) {
         Some(group) => from(group, size, align, zeroed),
         None => {
@@ -109,12 +110,11 @@ fn free_carefully(me: &Thread, object: NonNull<u8>) {
     }
     // SAFETY: the thread's own errno.
     let errno = unsafe { *libc::__errno_location() };
+    let _aside = fork::aside(me);
     undisturbed(me, || {
         let result = match payer(me, 0) {
             // SAFETY: the caller gives the object away.
             Some(_) => unsafe { start::control().free(object) },
-            // SAFETY: as above.
-            None if start::is_made() => unsafe { start::control().free_nolock(object) },
             None => Err(Error::Foreign { address: object.as_ptr() as usize }),
         };
         if let Err(e) = result {
@@ -149,11 +149,10 @@ fn resized(object: NonNull<u8>, result: Result<NonNull<u8>, Error>) -> *mut u8 {
 
 #[cold]
 fn resize_carefully(me: &Thread, object: NonNull<u8>, size: usize, caller: usize) -> *mut u8 {
+    let _aside = fork::aside(me);
     undisturbed(me, || {
         let group = payer(me, caller);
-        if let Some(had) =
-            early::size(object.as_ptr()).or_else(|| group.is_none().then(|| usable(object).ok())?)
-        {
+        if let Some(had) = early::size(object.as_ptr()) {
             let new = match group {
                 Some(group) => from(group, size, 16, false),
                 None => early::allocate(size, 16),
@@ -164,6 +163,9 @@ fn resize_carefully(me: &Thread, object: NonNull<u8>, size: usize, caller: usize
                 free_carefully(me, object);
             }
             return new;
+        }
+        if group.is_none() {
+            return no_memory(Error::NoMemory { bytes: size });
         }
         // SAFETY: the caller gives the object away, if this succeeds.
         resized(object, unsafe { start::control().realloc(object, size, 16) })
@@ -204,5 +206,6 @@ fn refused(what: &str, object: NonNull<u8>, e: &Error) {
 /// Gives free pages back to the system. False: there were none.
 pub(crate) fn trim() -> bool {
     let me = me();
+    let _aside = fork::aside(me);
     undisturbed(me, || payer(me, 0).is_some() && start::control().trim() > 0)
 }

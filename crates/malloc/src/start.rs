@@ -87,9 +87,9 @@ fn once(state: &AtomicU8, f: impl Fn() -> bool) -> bool {
         match state.compare_exchange(0, 1, Acquire, Acquire) {
             Ok(_) => {
                 let me = thread::me();
-                me.window.store(true, Relaxed);
+                me.window.store(thread::STARTS, Relaxed);
                 let done = f();
-                me.window.store(false, Relaxed);
+                me.window.store(thread::OPEN, Relaxed);
                 state.store(if done { 2 } else { 0 }, Release);
                 return done;
             }

@@ -10,7 +10,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
 use core::fmt::Write;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
 use tenalloc::Group;
 
 global_asm!(
@@ -36,11 +36,18 @@ pub(crate) struct Thread {
     has: Cell<Has>,
     /// Destructors of this thread's that ran.
     rounds: Cell<u8>,
-    /// The thread starts this library or forks: nothing works but `early`.
-    pub(crate) window: AtomicBool,
+    /// In which it is of the windows where nothing works as usual.
+    pub(crate) window: AtomicU8,
     /// How deep it is in what a signal handler must not interrupt; kept while a signal may come.
     pub(crate) inside: AtomicU32,
 }
+
+/// [`Thread::window`]: none.
+pub(crate) const OPEN: u8 = 0;
+/// The thread starts this library: calls are served by `early`.
+pub(crate) const STARTS: u8 = 1;
+/// It forks, and holds all locks: see `fork`.
+pub(crate) const FORKS: u8 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]

@@ -48,6 +48,20 @@ fn a_report_at_a_signal_has_each_threads_bytes_to_the_byte() {
     assert!(gone.iter().all(|g| g["name"].as_str().unwrap().starts_with("tenant-")));
 }
 
+/// Signals come wherever they come: no thread waits for itself, and every report is whole.
+#[test]
+fn a_storm_of_signals_ends_well() {
+    let program = program("storm", "threads.c");
+    for kind in ["process", "thread", "library"] {
+        let settings = [("TENALLOC_GROUP", kind), ("TENALLOC_REPORT", "stderr,json,signal=USR1")];
+        let (out, err) = run(preloaded(&program, &settings).arg("reports"));
+        assert_eq!(out, "reports: done\n");
+        let all = reports(&err);
+        assert!(all.len() > 10, "{kind}: {} reports", all.len());
+        assert!(all.iter().rev().skip(1).all(|report| report["when"] == "signal"));
+    }
+}
+
 #[test]
 fn a_report_at_exit_has_the_threads_that_are_there() {
     let program = program("exit", "tenants.c");

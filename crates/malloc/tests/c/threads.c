@@ -172,6 +172,15 @@ static void signals(void)
     CHECK(signals_seen > 0);
 }
 
+/* Asks for reports while all others work: in whichever thread the signal comes, and wherever that thread is. */
+static void reports(void)
+{
+    begin();
+    for (int i = 0; i < 1500; i++) CHECK((i % 2 ? pthread_kill(busy[i % BUSY], SIGUSR1) : kill(getpid(), SIGUSR1)) == 0);
+    finish();
+    coming_and_going();
+}
+
 static void libraries(void)
 {
     const char *names[] = {"libm.so.6", "libstdc++.so.6", "libresolv.so.2", "libgcc_s.so.1"};
@@ -196,6 +205,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "stress")) stress();
     else if (!strcmp(what, "forks")) forks(argc > 2 ? atoi(argv[2]) : 1000);
     else if (!strcmp(what, "signals")) signals();
+    else if (!strcmp(what, "reports")) reports();
     else if (!strcmp(what, "libraries")) libraries();
     else CHECK(!"known");
     printf("%s: done\n", what);

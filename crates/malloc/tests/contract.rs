@@ -40,7 +40,7 @@ fn a_thousand_threads_come_and_go() {
 #[test]
 fn forks_among_eight_threads() {
     let program = program("forks", "threads.c");
-    for (kind, number) in [("process", "200"), ("thread", "50"), ("library", "50")] {
+    for (kind, number) in [("process", "100"), ("thread", "40"), ("library", "40")] {
         let (out, err) = run(preloaded(&program, &[("TENALLOC_GROUP", kind)]).args(["forks", number]));
         assert_eq!((out.as_str(), err.as_str()), ("forks: done\n", ""), "{kind}");
     }

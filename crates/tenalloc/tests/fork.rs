@@ -6,6 +6,15 @@ use common::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use tenalloc::{CacheConfig, Config, Controller, Group, ListLru, LruItem, Scanned, Shrink};
 
+/// Ends the other threads also where a check fails: a scope waits for them.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Forks, with all that a fork needs, and waits for the child, which must come to its end.
 fn fork(ctl: &Controller, child: impl FnOnce() -> bool) {
     // SAFETY: in no callback; the child calls nothing but this library, and exits without running anything else.
@@ -67,7 +76,7 @@ fn work(ctl: &Controller, at: u64, end: &AtomicBool, rounds: &AtomicU64) {
                 let object = live.swap_remove(random.below(live.len()));
                 common::free(ctl, object);
             } else {
-                let most = if random.below(50) == 0 { 100_000 } else { 700 };
+                let most = if random.below(8) == 0 { 100_000 } else { 700 };
                 let size = 1 + random.below(most);
                 live.push(ctl.malloc(&group, size, 16).unwrap());
             }
@@ -87,16 +96,15 @@ fn forks(ctl: &Controller, number: u64) {
     let kept = ctl.root().create("kept").unwrap();
     let object = ctl.malloc(&kept, 1000, 16).unwrap();
     let charge = kept.exact();
-    let (end, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (end, rounds) = (&AtomicBool::new(false), &AtomicU64::new(0));
     std::thread::scope(|s| {
-        let (end, rounds) = (&end, &rounds);
         for at in 0..8 {
             s.spawn(move || work(ctl, at, end, rounds));
         }
+        let _ends = Ends(end);
         for n in 0..number {
             fork(ctl, || use_all(ctl, n) && kept.exact() == charge);
         }
-        end.store(true, Relaxed);
     });
     assert!(rounds.load(Relaxed) > 0);
     common::free(ctl, object);
@@ -163,10 +171,10 @@ fn lists_and_shrinkers_are_free_in_both() {
                 }
             });
         }
+        let _ends = Ends(end);
         for _ in 0..100 {
             fork(ctl, || (0..10).all(|_| turn()));
             assert!(turn());
         }
-        end.store(true, Relaxed);
     });
 }

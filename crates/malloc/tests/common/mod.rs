@@ -20,7 +20,7 @@ pub fn library() -> &'static Path {
             .expect("cargo");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         let test = std::env::current_exe().unwrap();
-        test.ancestors().nth(2).unwrap().join("libtenalloc_malloc.so")
+        test.ancestors().nth(3).unwrap().join("debug/libtenalloc_malloc.so")
     })
 }
 

@@ -3,6 +3,8 @@
 //! A node stays in its table until it is removed *and* its last handle is dropped *and* its last child's node
 //! is gone; so a node's `parent` is always good to follow.
 
+#[cfg(not(feature = "loom"))]
+mod fork;
 mod names;
 
 use super::counter::Counter;
@@ -345,27 +347,6 @@ impl Tree {
             self.hold(node);
             NonNull::from(node)
         })
-    }
-
-    /// Its lock, for a fork.
-    #[cfg(not(feature = "loom"))]
-    pub(crate) fn raw_lock(&self) -> &crate::sync::Raw {
-        self.state.raw()
-    }
-
-    /// Calls `each` for every record that was ever a group's: those removed have no lists, and knobs only while held.
-    ///
-    /// # Safety
-    /// The caller has the tree's lock and that of the indexes.
-    #[cfg(not(feature = "loom"))]
-    pub(crate) unsafe fn for_each_record(&self, mut each: impl FnMut(&Node, *mut Lists)) {
-        // SAFETY: the tree's lock is held, and nothing writes.
-        let high = unsafe { self.state.peek().high };
-        for id in 0..high {
-            let node = self.node(id);
-            // SAFETY: the lock of the indexes is held.
-            each(node, unsafe { *node.chain.get() });
-        }
     }
 
     /// Enters lists into their group's chain.

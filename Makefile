@@ -13,7 +13,7 @@ TESTFLAGS ?=
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint doc unit models bench soak fuzz miri install uninstall clean
+.PHONY: help run test lint doc unit models malloc programs-short programs bench soak fuzz miri install uninstall clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -27,7 +27,7 @@ run: ## replay the recorded trace data/small: a table here, a page with charts i
 
 test: ## everything that must hold: format, lints, documentation, all tests, models of the lock-free parts
 	@scripts/need rust cc lints
-	@$(MAKE) --no-print-directory lint doc models unit
+	@$(MAKE) --no-print-directory lint doc models unit programs-short
 
 lint: ## format and lints
 	$(CARGO) fmt --all --check
@@ -43,6 +43,18 @@ unit: ## all tests, and the library's examples
 	$(CARGO) test --workspace --features tenalloc/std,tenalloc/allocator-api2 --locked $(TESTFLAGS)
 	@set -e; for e in tenants charge_only requests layer; do \
 		$(CARGO) run --quiet --locked -p tenalloc --features std --example $$e >/dev/null; echo "example $$e ... ok"; done
+
+malloc: ## out/libtenalloc-malloc.so: for LD_PRELOAD, see docs/malloc.md
+	@scripts/need rust cc
+	$(CARGO) build --profile malloc --locked -p tenalloc-malloc
+	@install -D -m 755 $(BUILT)/malloc/libtenalloc_malloc.so out/libtenalloc-malloc.so
+
+programs-short: malloc
+	@if command -v python3 >/dev/null; then scripts/programs out/libtenalloc-malloc.so --short; \
+		else echo "skipped: programs under the preload: no python3"; fi
+
+programs: malloc ## real programs under the preload, beside glibc, mimalloc, jemalloc (root: gets Debian packages; ~15 minutes)
+	@scripts/programs out/libtenalloc-malloc.so --install --json out/programs.json
 
 bench: ## beside other allocators: tables of ratios, out/bench.json and charts in out/bench.html (BENCH=all: everything)
 	@scripts/need rust cc

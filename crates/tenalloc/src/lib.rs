@@ -61,6 +61,8 @@ mod collections;
 mod config;
 mod controller;
 mod error;
+#[cfg(not(feature = "loom"))]
+mod fork;
 #[cfg(feature = "std")]
 mod global;
 pub mod group;

@@ -50,6 +50,12 @@ impl Meta {
         Self { source, state: Lock::new(Rank::Meta, state) }
     }
 
+    /// Its lock, for a fork.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw_lock(&self) -> &crate::sync::Raw {
+        self.state.raw()
+    }
+
     /// Bytes that a block of `bytes` takes.
     pub(crate) fn rounded(bytes: usize) -> usize {
         if bytes <= SMALL { bytes.max(1).next_multiple_of(STEP) } else { bytes.next_multiple_of(PAGE) }

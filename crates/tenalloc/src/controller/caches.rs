@@ -8,8 +8,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 
 /// The newest of the list of caches; the records link the rest.
-pub(super) struct CacheList {
-    pub(super) first: *mut Record,
+pub(crate) struct CacheList {
+    pub(crate) first: *mut Record,
     /// Caches ever made: each has its number, and the list falls.
     pub(super) made: u64,
 }

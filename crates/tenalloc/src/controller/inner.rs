@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     pub(crate) owners: Owners,
     pub(super) root: AtomicPtr<crate::group::tree::Node>,
     pub(crate) areas: Areas<Area>,
-    pub(super) caches: Lock<CacheList>,
+    pub(crate) caches: Lock<CacheList>,
     pub(crate) classes: Classes,
     pub(crate) depots: Depots,
     pub(crate) indexes: Lock<Indexes>,

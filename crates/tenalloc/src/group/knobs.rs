@@ -78,6 +78,12 @@ impl Knobs {
         }
     }
 
+    /// Its locks, for a fork.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw_locks(&self) -> [&crate::sync::Raw; 2] {
+        [self.peaks.raw(), self.waiters.raw()]
+    }
+
     pub(crate) fn events(&self, own: bool) -> Events {
         let [low, high, max, oom, oom_victim] =
             (if own { &self.own } else { &self.all }).each_ref().map(|n| n.load(Relaxed));
@@ -120,7 +126,7 @@ impl Inner {
     /// # Safety
     /// Nobody uses the node any more.
     pub(crate) unsafe fn free_knobs(&self, node: &Node) {
-        if let Some(knobs) = NonNull::new(node.knobs.load(Relaxed)) {
+        if let Some(knobs) = NonNull::new(node.knobs.swap(core::ptr::null_mut(), Relaxed)) {
             // SAFETY: made by `make_knobs`, and the caller's promise.
             unsafe { self.meta.free(knobs.cast(), size_of::<Knobs>()) };
         }

@@ -66,6 +66,12 @@ impl Owners {
         Self { table: Table::new(), state: Lock::new(Rank::Owners, free) }
     }
 
+    /// Its lock, for a fork.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw_lock(&self) -> &crate::sync::Raw {
+        self.state.raw()
+    }
+
     /// The record of an id that is in use.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> &Record {

@@ -4,6 +4,8 @@
 //! is gone; so a node's `parent` is always good to follow.
 
 mod bytes;
+#[cfg(not(feature = "loom"))]
+mod fork;
 mod name;
 mod names;
 

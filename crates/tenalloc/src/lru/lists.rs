@@ -35,6 +35,12 @@ impl Lists {
         Some(this)
     }
 
+    /// The next of the group's ring. The caller has the lock of the indexes.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn next(&self) -> *mut Self {
+        self.next
+    }
+
     /// # Safety
     /// `this` is in place, and `node` one of the topology's.
     pub(crate) unsafe fn list<'a>(this: NonNull<Self>, node: u8) -> &'a Lock<List> {

@@ -350,6 +350,12 @@ impl Chunks {
         }
     }
 
+    /// Its lock, for a fork.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw_lock(&self) -> &crate::sync::Raw {
+        self.state.raw()
+    }
+
     pub(crate) fn departures(&self) -> &Event {
         &self.departures
     }

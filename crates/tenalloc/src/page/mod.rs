@@ -42,6 +42,16 @@ pub trait Source: Sync {
     /// memory any more.
     unsafe fn unmap(&self, start: NonNull<u8>, bytes: usize);
 
+    /// Makes a mapping of `old` bytes one of `new` bytes, where it is or elsewhere, still aligned to `align` (a power of two
+    /// ≥ [`PAGE`]): contents stay, what it grows by is zero. `None`: it is as it was.
+    ///
+    /// # Safety
+    /// As for [`unmap`](Self::unmap); where another address is returned, nobody uses the old one again.
+    unsafe fn remap(&self, start: NonNull<u8>, old: usize, new: usize, align: usize) -> Option<NonNull<u8>> {
+        let _ = (start, old, new, align);
+        None
+    }
+
     /// Gives back the memory behind a part of a mapping, but not its addresses: the next access reads zeros.
     ///
     /// # Safety

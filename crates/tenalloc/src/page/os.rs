@@ -26,20 +26,7 @@ impl Source for Os {
         if raw == libc::MAP_FAILED {
             return None;
         }
-        let raw = raw.cast::<u8>();
-        let before = raw.align_offset(align);
-        // SAFETY: the mapping is `align` longer than `bytes`, so the aligned part lies inside it.
-        let start = unsafe { raw.add(before) };
-        let after = want - bytes - before;
-        // SAFETY: both trimmed ends belong to the mapping just made and to nobody else.
-        unsafe {
-            if before > 0 {
-                libc::munmap(raw.cast(), before);
-            }
-            if after > 0 {
-                libc::munmap(start.add(bytes).cast(), after);
-            }
-        }
+        let start = trim(raw.cast(), want, bytes, align);
         if let Some(node) = node {
             bind(start, bytes, node);
         }
@@ -51,6 +38,29 @@ impl Source for Os {
         unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
     }
 
+    unsafe fn remap(&self, start: NonNull<u8>, old: usize, new: usize, align: usize) -> Option<NonNull<u8>> {
+        // SAFETY: a whole mapping of ours; without a flag it stays where it is.
+        if unsafe { libc::mremap(start.as_ptr().cast(), old, new, 0) } != libc::MAP_FAILED {
+            return Some(start);
+        }
+        let want = new.checked_add(align)?;
+        // SAFETY: reserves addresses of the kernel's choice, of which the mapping then takes an aligned part.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let raw = libc::mmap(null_mut(), want, libc::PROT_NONE, flags, -1, 0);
+            if raw == libc::MAP_FAILED {
+                return None;
+            }
+            let to = trim(raw.cast(), want, new, align);
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            if libc::mremap(start.as_ptr().cast(), old, new, flags, to) == libc::MAP_FAILED {
+                libc::munmap(to.cast(), new);
+                return None;
+            }
+            NonNull::new(to)
+        }
+    }
+
     unsafe fn purge(&self, start: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller says that the contents are not needed.
         let refused = unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) } != 0;
@@ -60,6 +70,24 @@ impl Source for Os {
             unsafe { start.write_bytes(0, bytes) };
         }
     }
+}
+
+/// Cuts both ends off a mapping of ours that is `align` longer than `bytes`, and returns the aligned middle.
+fn trim(raw: *mut u8, want: usize, bytes: usize, align: usize) -> *mut u8 {
+    let before = if want > bytes { raw.align_offset(align) } else { 0 };
+    // SAFETY: the mapping is `align` longer than `bytes`, so the aligned part lies inside it.
+    let start = unsafe { raw.add(before) };
+    let after = want - bytes - before;
+    // SAFETY: both trimmed ends belong to the mapping just made and to nobody else.
+    unsafe {
+        if before > 0 {
+            libc::munmap(raw.cast(), before);
+        }
+        if after > 0 {
+            libc::munmap(start.add(bytes).cast(), after);
+        }
+    }
+    start
 }
 
 /// Prefers `node` for memory not yet touched. A kernel without NUMA, or a sandbox that forbids the call, leaves

@@ -289,6 +289,29 @@ impl<T> Areas<T> {
         All(self)
     }
 
+    /// In the child of a fork whose thread held all areas: they are free, and who waited for them is not there.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn reset_in_child(&self) {
+        if let Some(sequences) = &self.sequences {
+            sequences.register_again();
+        }
+        for cpu in (0..self.cpus).rev() {
+            crate::sync::released(Rank::Cpu);
+            let area = self.area(cpu);
+            area.gate.reset();
+            area.state.stopped.store(0, Release);
+        }
+    }
+
+    /// Lets go of all areas, of which the guard was forgotten.
+    ///
+    /// # Safety
+    /// The caller has held them since [`lock_all`](Self::lock_all).
+    #[cfg(not(feature = "loom"))]
+    pub(crate) unsafe fn unlock_all(&self) {
+        drop(All(self));
+    }
+
     /// Goes through the gate; no sequence takes the area once all CPUs were interrupted.
     fn stop(&self, cpu: u16) {
         let area = self.area(cpu);

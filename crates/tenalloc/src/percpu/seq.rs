@@ -46,6 +46,11 @@ mod nowhere {
         pub(in crate::percpu) fn interrupt(&self) {
             match *self {}
         }
+
+        #[cfg(not(feature = "loom"))]
+        pub(in crate::percpu) fn register_again(&self) {
+            match *self {}
+        }
     }
 }
 
@@ -73,13 +78,22 @@ mod x86_64 {
     impl Sequences {
         /// `None`: this C library, or this kernel, has none.
         pub(in crate::percpu) fn detect() -> Option<Self> {
-            // SAFETY: the names are NUL-terminated. The symbols are glibc's: a ptrdiff_t and an unsigned int that never
-            // change once the program runs.
-            let (offset, size) = unsafe {
-                let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr());
-                let size = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr());
-                (offset.cast::<isize>().as_ref()?, size.cast::<u32>().as_ref()?)
-            };
+            // Weak symbols and not dlsym, which may allocate: this runs before a malloc that is made of this works.
+            let (offset, size): (*const isize, *const u32);
+            // SAFETY: reads two entries of the linker's table: addresses, or null where the C library has no such symbol.
+            unsafe {
+                asm!(
+                    ".weak __rseq_offset",
+                    ".weak __rseq_size",
+                    "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+                    "mov {size}, qword ptr [rip + __rseq_size@GOTPCREL]",
+                    offset = out(reg) offset,
+                    size = out(reg) size,
+                    options(nostack, pure, readonly, preserves_flags),
+                );
+            }
+            // SAFETY: the symbols are glibc's: a ptrdiff_t and an unsigned int that never change once the program runs.
+            let (offset, size) = unsafe { (offset.as_ref()?, size.as_ref()?) };
             // Size 0: registration was refused or switched off.
             (*size > 0 && membarrier(REGISTER_EXPEDITED_RSEQ) && membarrier(EXPEDITED_RSEQ))
                 .then_some(Self { offset: *offset })
@@ -316,6 +330,11 @@ mod x86_64 {
                 );
             }
             done != 0
+        }
+
+        /// In the child of a fork: Linux hands the registration down, but nothing says that it must.
+        pub(in crate::percpu) fn register_again(&self) {
+            membarrier(REGISTER_EXPEDITED_RSEQ);
         }
 
         /// Afterwards no sequence that began before is under way on any CPU, and all that its threads wrote is seen.

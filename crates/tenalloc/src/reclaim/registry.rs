@@ -87,6 +87,24 @@ impl Registry {
         self.number.load(Relaxed) == 0
     }
 
+    /// Its lock, for a fork.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw_lock(&self) -> &crate::sync::Raw {
+        self.state.raw()
+    }
+
+    /// In the child of a fork: the calls that other threads were in will not end.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn reset_in_child(&self) {
+        let s = self.state.lock();
+        let mut at = s.first;
+        // SAFETY: listed records are in place, and the lock is held.
+        while let Some(record) = unsafe { at.as_mut() } {
+            record.running = 0;
+            at = record.next;
+        }
+    }
+
     fn add(&self, inner: &Inner, shrink: &'static dyn Shrink) -> Result<NonNull<Record>> {
         let seeks = shrink.seeks();
         let bytes = size_of::<Record>();

@@ -291,6 +291,15 @@ impl Reclaimers {
         self.mine().is_some()
     }
 
+    /// In the child of a fork: the other threads are not there.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn reset_in_child(&self) {
+        let me = Self::me();
+        for entry in self.0.iter().filter(|entry| entry.thread.load(Relaxed) != me) {
+            entry.thread.store(0, Relaxed);
+        }
+    }
+
     /// Whether this thread's walks are to be shown a live object there.
     pub(crate) fn focus<'a>(&self, inner: &'a Inner) -> impl Fn(usize) -> bool + use<'a> {
         let read = |entry: &Entry| [&entry.start, &entry.end, &entry.fill].map(|n| n.load(Relaxed));

@@ -3,8 +3,12 @@
 use super::classes::class_of;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
+use crate::group::owner::NOBODY;
 use crate::page::PAGE;
+use crate::page::chunk::MAX_RUN;
+use crate::slab::slab::Slab;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
 
 impl Inner {
     /// See [`Controller::realloc`](crate::Controller::realloc). `zeroed`: what the object grows by is zero, if what it
@@ -55,6 +59,20 @@ impl Inner {
             }
             return Ok(object);
         }
+        if record.is_none() && size > PAGE {
+            // SAFETY: the caller's promise.
+            let resized = unsafe { self.resize_huge(slab, size, align, owner)? };
+            if let Some(new) = resized {
+                let has = size.next_multiple_of(PAGE);
+                if zeroed {
+                    // SAFETY: inside the object, beyond what its user keeps; what it grew by is zero.
+                    unsafe {
+                        new.add(size.min(had)).write_bytes(0, has.min(had).saturating_sub(size.min(had)))
+                    };
+                }
+                return Ok(new);
+            }
+        }
         let new = self.malloc(size, align, owner)?;
         let kept = had.min(size);
         let has = self.usable_size(new)?;
@@ -73,5 +91,48 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// An object with a mapping of its own with `size` bytes instead, if the source can do that without copying. Only
+    /// the difference is charged.
+    ///
+    /// # Safety
+    /// As for [`realloc`](Self::realloc).
+    unsafe fn resize_huge(
+        &self,
+        slab: NonNull<Slab>,
+        size: usize,
+        align: usize,
+        owner: u32,
+    ) -> Result<Option<NonNull<u8>>> {
+        // SAFETY: the caller's promise.
+        let (base, had) = unsafe { (slab.as_ref().base() as usize, slab.as_ref().pages()) };
+        let pages = u32::try_from(size.div_ceil(PAGE)).map_err(|_| Error::BadSize { size })? as usize;
+        if !self.chunks.is_huge(base) || pages <= MAX_RUN {
+            return Ok(None);
+        }
+        let more = (pages.saturating_sub(had) * PAGE) as u64;
+        let less = (had.saturating_sub(pages) * PAGE) as u64;
+        let accounted = owner != NOBODY;
+        if accounted && more > 0 {
+            let (cpu, id) = self.charge(owner, more)?;
+            if id != owner {
+                // Forwarded: another group pays, but the object gives all back in its owner's name.
+                self.owners.hand_back(owner, id, more);
+            }
+            self.see_to(cpu, true);
+        }
+        // SAFETY: the caller's promise.
+        let moved = unsafe { self.chunks.resize_huge(slab, pages, align) };
+        let back = if moved.is_some() { less } else { more };
+        if accounted && back > 0 {
+            let mut cpu = self.lock_cpu();
+            self.uncharge(&mut cpu, owner, back);
+            self.see_to(cpu, true);
+        }
+        let Some(moved) = moved else { return Ok(None) };
+        self.large_bytes.fetch_add(more.wrapping_sub(less), Relaxed);
+        // SAFETY: the descriptor of the object, which the caller has.
+        Ok(NonNull::new(unsafe { moved.as_ref() }.base()))
     }
 }

@@ -85,6 +85,12 @@ impl Slab {
         }
     }
 
+    /// The run lies elsewhere now, or has another length.
+    pub(crate) fn moved(&mut self, base: *mut u8, pages: u32) {
+        self.base = base;
+        self.pages = pages;
+    }
+
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
     }

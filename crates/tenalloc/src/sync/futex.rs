@@ -3,7 +3,7 @@
 use super::event;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-pub(super) struct Futex(AtomicU32);
+pub(crate) struct Futex(AtomicU32);
 
 /// Spins before sleeping: critical sections here last tens of ns.
 const SPINS: u32 = 100;
@@ -14,7 +14,7 @@ impl Futex {
     }
 
     #[inline]
-    pub(super) fn lock(&self) {
+    pub(crate) fn lock(&self) {
         if self.0.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.lock_contended();
         }
@@ -36,9 +36,14 @@ impl Futex {
     }
 
     #[inline]
-    pub(super) fn unlock(&self) {
+    pub(crate) fn unlock(&self) {
         if self.0.swap(0, Ordering::Release) == 2 {
             event::wake(&self.0, 1);
         }
+    }
+
+    /// Free again, whoever waits: those threads are not in this process.
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Release);
     }
 }

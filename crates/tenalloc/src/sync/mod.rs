@@ -32,7 +32,11 @@ mod rank;
 mod ticket;
 
 pub(crate) use event::{Event, sleep, wake};
+#[cfg(not(feature = "loom"))]
+pub(crate) use futex::Futex as Raw;
 pub(crate) use rank::Rank;
+#[cfg(not(feature = "loom"))]
+pub(crate) use rank::forget_others;
 pub(crate) use rank::{acquire as acquired, release as released};
 pub(crate) use ticket::Ticket;
 
@@ -70,6 +74,22 @@ impl<T> Lock<T> {
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.lock_as(self.rank)
+    }
+
+    /// The lock without its value and rank, for [`fork`](crate::Controller::fork_prepare), which takes all there are.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw(&self) -> &Raw {
+        &self.raw
+    }
+
+    /// What it guards.
+    ///
+    /// # Safety
+    /// The caller has the lock, by [`raw`](Self::raw), and nobody has a reference to write through.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) unsafe fn peek(&self) -> &T {
+        // SAFETY: the caller's promise.
+        unsafe { &*self.value.get() }
     }
 
     /// Locks as if the lock had another rank: for the second of two locks of one kind.

@@ -27,9 +27,11 @@ pub(crate) fn acquire(_: Rank, _: usize) {}
 #[cfg(any(not(debug_assertions), feature = "loom"))]
 #[inline(always)]
 pub(crate) fn release(_: Rank) {}
+#[cfg(all(not(debug_assertions), not(feature = "loom")))]
+pub(crate) fn forget_others() {}
 
 #[cfg(all(debug_assertions, not(feature = "loom")))]
-pub(crate) use checked::{acquire, release};
+pub(crate) use checked::{acquire, forget_others, release};
 
 #[cfg(all(debug_assertions, not(feature = "loom")))]
 mod checked {
@@ -90,5 +92,15 @@ mod checked {
             return;
         }
         t.held.fetch_and(!(1 << rank as u32), Relaxed);
+    }
+
+    /// In the child of a fork: the other threads are not there, and who has their ids next holds nothing.
+    pub(crate) fn forget_others() {
+        // SAFETY: pthread_self has no preconditions.
+        let me = unsafe { libc::pthread_self() } as usize;
+        for t in THREADS.iter().filter(|t| !matches!(t.id.load(Relaxed), id if id == 0 || id == me)) {
+            t.held.store(0, Relaxed);
+            t.cpus.store(0, Relaxed);
+        }
     }
 }

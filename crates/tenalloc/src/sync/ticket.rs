@@ -52,6 +52,13 @@ impl Ticket {
         self.next.compare_exchange(turn, turn.wrapping_add(1), Acquire, Relaxed).is_ok()
     }
 
+    /// Free again, whoever waits: those threads are not in this process.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn reset(&self) {
+        self.next.store(0, Relaxed);
+        self.turn.store(0, Release);
+    }
+
     /// Passes it on. Who asks at the same moment either sees his turn, or is seen here and woken.
     #[inline]
     pub(crate) fn unlock(&self) {

@@ -1,6 +1,6 @@
 //! Objects beyond the longest run: each in a mapping of its own, with a header in front like a chunk's.
 
-use super::{CHUNK, Chunks, Header, NO_BIN, chunk_of, link_all};
+use super::{CHUNK, Chunks, Header, MAX_RUN, NO_BIN, chunk_of, link_all, unlink_all};
 use crate::page::PAGE;
 use crate::slab::{Kind, Slab};
 use core::ptr::NonNull;
@@ -46,6 +46,68 @@ impl Chunks {
         s.totals.headers += h.resident();
         s.totals.runs += bytes;
         link_all(&mut s, at);
+        NonNull::new(desc)
+    }
+
+    /// Whether the object at `address`, a live one, has a mapping of its own.
+    pub(crate) fn is_huge(&self, address: usize) -> bool {
+        let at = chunk_of(address) as *const Header;
+        // SAFETY: a registered chunk is mapped and begins with a header; it stays so while the object is live.
+        self.registry.has(at as usize) && unsafe { (*at).huge }
+    }
+
+    /// Makes a huge object one of `pages` pages, without copying it; its descriptor may be elsewhere afterwards. `None`: it
+    /// is as it was, because it is not huge or would not be, is being looked at, or the source cannot.
+    ///
+    /// # Safety
+    /// The object is live, the caller's, and used by nobody meanwhile.
+    pub(crate) unsafe fn resize_huge(
+        &self,
+        desc: NonNull<Slab>,
+        pages: usize,
+        align: usize,
+    ) -> Option<NonNull<Slab>> {
+        // SAFETY: the caller's promise.
+        let (base, had) = unsafe { (desc.as_ref().base(), desc.as_ref().pages()) };
+        let at = chunk_of(base as usize) as *mut Header;
+        let mut s = self.state.lock();
+        // SAFETY: the header of a live object's chunk; the lock is held.
+        let h = unsafe { &mut *at };
+        if !h.huge || h.offline || h.lookers > 0 || pages <= MAX_RUN {
+            return None;
+        }
+        let (start, lead) = (h.map_start, base as usize - h.map_start as usize);
+        let (old, new) = (h.map_bytes, lead.checked_add(pages.checked_mul(PAGE)?)?);
+        // Wherever it goes it is aligned to a chunk, and lies as far behind the start as it does now.
+        if !lead.is_multiple_of(align)
+            || align > CHUNK
+            || pages > had && !self.source.admit((pages - had) * PAGE)
+        {
+            return None;
+        }
+        unlink_all(&mut s, at);
+        // SAFETY: the whole mapping of an object that nobody uses meanwhile.
+        let moved = unsafe { self.source.remap(NonNull::new_unchecked(start), old, new, CHUNK) };
+        let to = moved.map_or(start, NonNull::as_ptr);
+        let base = to.wrapping_add(lead);
+        let at = to.wrapping_add(at as usize - start as usize).cast::<Header>();
+        link_all(&mut s, at);
+        moved?;
+        if to != start {
+            self.registry.remove(chunk_of(start as usize + lead));
+            // It was below the limit of what is covered, as all that the system gives unasked.
+            self.registry.insert(at as usize);
+        }
+        // SAFETY: the header, moved with the mapping; the lock is held.
+        unsafe {
+            (*at).map_start = to;
+            (*at).map_bytes = new;
+        }
+        s.totals.mapped = s.totals.mapped + new - old;
+        s.totals.runs = s.totals.runs + pages * PAGE - had * PAGE;
+        let desc = Header::desc(at, 0);
+        // SAFETY: the object's descriptor, in its header.
+        unsafe { (*desc).moved(base, pages as u32) };
         NonNull::new(desc)
     }
 

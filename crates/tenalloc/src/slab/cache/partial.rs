@@ -77,6 +77,12 @@ impl Record {
         unsafe { self.nodes.add(node.into()).as_ref() }
     }
 
+    /// The lock of a node, for a fork.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn raw_lock(&self, node: u8) -> &crate::sync::Raw {
+        self.node(node).raw()
+    }
+
     /// A full sheaf from the node's barn for an empty one.
     pub(in crate::slab) fn full_for(&self, inner: &Inner, node: u8, empty: Sheaf) -> Option<Sheaf> {
         self.node(node).lock().barn.full_for(empty, &inner.meta)

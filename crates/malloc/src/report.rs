@@ -1,0 +1,357 @@
+//! The groups with what they hold, as a table or as one line of JSON, in one write.
+//!
+//! Written in the thread that ends the process, in the handler of the signal that asks for it, or, where that
+//! interrupted a thread inside this library, by that thread as soon as it is out. The figures are the controller's exact
+//! ones, so locks are taken; `serve::undisturbed` sees to it that this is possible. The memory for the text is mapped.
+
+pub(crate) mod departed;
+
+use crate::settings::{Grouping, Reporting, Target};
+use crate::text::{Json, Plain, Text};
+use crate::thread::{OPEN, Thread, me, name_of};
+use crate::{serve, start, tell};
+use core::fmt::{self, Write};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
+use tenalloc::{Events, Group};
+
+/// A copy of standard error, made at the start: at exit many programs have closed theirs.
+static ERROR: AtomicI32 = AtomicI32::new(2);
+/// What it was then: device and file.
+static ERROR_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+fn file_of(fd: i32) -> Option<[u64; 2]> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: written by the call where it succeeds.
+    unsafe {
+        (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| {
+            let stat = stat.assume_init();
+            [stat.st_dev, stat.st_ino]
+        })
+    }
+}
+
+/// Standard error as it was at the start, if that was kept and nobody closed it.
+pub(crate) fn standard_error() -> i32 {
+    let kept = ERROR.load(Relaxed);
+    if file_of(kept) == Some(ERROR_FILE.each_ref().map(|n| n.load(Relaxed))) { kept } else { 2 }
+}
+
+/// Gets ready for what was asked.
+pub(crate) fn prepare(reporting: &Reporting<'_>) {
+    if let Some(file) = file_of(2) {
+        // SAFETY: no preconditions; far from the numbers that programs count on.
+        let fd = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 700) };
+        ERROR.store(if fd < 0 { 2 } else { fd }, Relaxed);
+        ERROR_FILE.iter().zip(file).for_each(|(to, value)| to.store(value, Relaxed));
+    }
+    if let Some(signal) = reporting.signal {
+        // SAFETY: a zeroed action is a valid one; the handler has the type that SA_SIGINFO's absence asks for.
+        let done = unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            action.sa_sigaction = asked as extern "C" fn(i32) as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+            libc::sigaction(signal, &action, core::ptr::null_mut())
+        };
+        if done != 0 {
+            tell::line(format_args!("TENALLOC_REPORT: signal {signal} cannot be had"));
+        }
+    }
+}
+
+/// The signal came.
+extern "C" fn asked(_: i32) {
+    let me = me();
+    // SAFETY: the thread's own errno.
+    let errno = unsafe { *libc::__errno_location() };
+    if me.inside.load(Relaxed) > 0 || me.window.load(Relaxed) != OPEN {
+        serve::WANTED.store(true, Relaxed);
+    } else {
+        serve::undisturbed(me, || write("signal"));
+    }
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Writes the report that was asked for while none could be written.
+#[cold]
+pub(crate) fn write_wanted(me: &Thread) {
+    if me.window.load(Relaxed) == OPEN && serve::WANTED.swap(false, Relaxed) {
+        // SAFETY: the thread's own errno.
+        let errno = unsafe { *libc::__errno_location() };
+        serve::undisturbed(me, || write("signal"));
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = errno };
+    }
+}
+
+/// A line of the report.
+struct Row {
+    group: Option<Group>,
+    exact: u64,
+    own: u64,
+    peak: u64,
+}
+
+/// A mapping of zeros, for the time of a report.
+struct Mapped(*mut u8, usize);
+
+impl Mapped {
+    fn new(bytes: usize) -> Option<Self> {
+        // SAFETY: a new mapping where the kernel likes.
+        let at = unsafe {
+            libc::mmap(
+                core::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        (at != libc::MAP_FAILED).then_some(Self(at.cast(), bytes))
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: a whole mapping of ours, used no more.
+        unsafe { libc::munmap(self.0.cast(), self.1) };
+    }
+}
+
+/// Writes a report now. `when`: what for.
+pub(crate) fn write(when: &str) {
+    let Some(reporting) = start::settings().report else { return };
+    // One at a time; who asks meanwhile gets the one that is being written.
+    if BUSY.swap(true, Acquire) {
+        return;
+    }
+    let most = start::process().children().count() + 64;
+    if let (Some(rows), Some(text)) =
+        (Mapped::new((most + 1) * size_of::<Row>()), Mapped::new(64 << 10 | (most * 512).next_power_of_two()))
+    {
+        // SAFETY: two fresh mappings, aligned to pages; zeros are no rows, but written before they are read.
+        let (rows, text) = unsafe {
+            (
+                core::slice::from_raw_parts_mut(rows.0.cast::<MaybeUninit<Row>>(), most + 1),
+                core::slice::from_raw_parts_mut(text.0, text.1),
+            )
+        };
+        let mut text = Text::new(text);
+        let rows = gather(rows);
+        let _ = if reporting.json { json(&mut text, when, rows) } else { table(&mut text, when, rows) };
+        rows.iter_mut().for_each(|row| drop(row.group.take()));
+        send(&reporting, text.bytes());
+    }
+    BUSY.store(false, Release);
+}
+
+/// The process first, then the groups by what they hold.
+fn gather(to: &mut [MaybeUninit<Row>]) -> &mut [Row] {
+    let process = start::process();
+    let mut n = 1;
+    let mut below = 0;
+    for group in process.children() {
+        let Some(place) = to.get_mut(n) else { break };
+        let exact = group.exact();
+        below += exact;
+        place.write(Row { exact, own: exact, peak: group.peak(), group: Some(group) });
+        n += 1;
+    }
+    let exact = process.exact();
+    to[0].write(Row {
+        exact,
+        own: exact.saturating_sub(below),
+        peak: process.peak(),
+        group: Some(process.clone()),
+    });
+    // SAFETY: the first `n` were written.
+    let rows = unsafe { core::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<Row>(), n) };
+    rows[1..].sort_unstable_by_key(|row| core::cmp::Reverse((row.exact, row.peak)));
+    rows
+}
+
+/// The name of a group as it is now, and its thread's number: threads are named after their groups are made.
+fn name<'a>(group: &'a Group, to: &'a mut [u8; 16]) -> (&'a [u8], Option<u32>) {
+    let made = group.name();
+    if start::settings().grouping == Grouping::Thread
+        && let Some((comm, tid)) = made.rsplit_once('-')
+        && let Ok(tid) = tid.parse()
+    {
+        let now = name_of(tid, to);
+        return (if now.is_empty() { comm.as_bytes() } else { now }, Some(tid));
+    }
+    if made.is_empty() { (b"process", None) } else { (made.as_bytes(), None) }
+}
+
+struct Limit(u64);
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == u64::MAX { f.pad("-") } else { self.0.fmt(f) }
+    }
+}
+
+fn table(text: &mut Text<'_>, when: &str, rows: &[Row]) -> fmt::Result {
+    let mut program = [0; 16];
+    // SAFETY: no preconditions.
+    let pid = unsafe { libc::getpid() };
+    let program = name_of(pid as u32, &mut program);
+    let stat = start::control().stat();
+    writeln!(text, "tenalloc: {} ({pid}) at {when}, bytes", Plain(program))?;
+    writeln!(text, "{:>14} {:>14} {:>14} {:>14} {:>8}  group", "live", "peak", "max", "high", "hits")?;
+    for row in rows {
+        let Some(group) = &row.group else { continue };
+        let mut now = [0; 16];
+        let (name, tid) = name(group, &mut now);
+        let Events { max, high, .. } = group.events_local();
+        let Row { exact, peak, .. } = row;
+        let limits = (Limit(group.max()), Limit(group.high()));
+        write!(
+            text,
+            "{exact:>14} {peak:>14} {:>14} {:>14} {:>8}  {}",
+            limits.0,
+            limits.1,
+            max + high,
+            Plain(name)
+        )?;
+        match tid {
+            Some(tid) => writeln!(text, " {tid}")?,
+            None => writeln!(text)?,
+        }
+    }
+    if rows.len() > 1 {
+        writeln!(
+            text,
+            "{:>14} of the process's are no group's: of threads that are gone, or without one",
+            rows[0].own
+        )?;
+    }
+    for gone in departed::all().iter().filter(|gone| gone.threads > 0) {
+        let name = gone.name.split(|b| *b == 0).next().unwrap_or_default();
+        writeln!(
+            text,
+            "{:>14} {:>14} threads that are gone: {}, {}",
+            "",
+            gone.peak,
+            gone.threads,
+            Plain(name)
+        )?;
+    }
+    writeln!(
+        text,
+        "{:>14} resident for it: slabs {}, large {}, owners {}, bookkeeping {}, free {}",
+        stat.resident_bytes(),
+        stat.slab_bytes,
+        stat.large_bytes,
+        stat.owner_vector_bytes,
+        stat.metadata_bytes,
+        stat.free_page_bytes
+    )
+}
+
+/// `null` where there is no limit.
+struct Number(u64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == u64::MAX { f.write_str("null") } else { self.0.fmt(f) }
+    }
+}
+
+fn json(text: &mut Text<'_>, when: &str, rows: &[Row]) -> fmt::Result {
+    let mut program = [0; 16];
+    // SAFETY: no preconditions.
+    let pid = unsafe { libc::getpid() };
+    let program = name_of(pid as u32, &mut program);
+    let mut plain = [0; 16];
+    let program = plain_str(program, &mut plain);
+    write!(text, "{{\"program\":\"{}\",\"pid\":{pid},\"when\":\"{when}\",\"groups\":[", Json(program))?;
+    for (i, row) in rows.iter().enumerate() {
+        let Some(group) = &row.group else { continue };
+        let mut now = [0; 16];
+        let (name, tid) = name(group, &mut now);
+        let mut plain = [0; 255];
+        let name = plain_str(name, &mut plain);
+        write!(text, "{}{{\"name\":\"{}\",", if i > 0 { "," } else { "" }, Json(name))?;
+        if let Some(tid) = tid {
+            write!(text, "\"tid\":{tid},")?;
+        }
+        let Row { exact, own, peak, .. } = row;
+        let e = group.events_local();
+        let (max, high) = (Number(group.max()), Number(group.high()));
+        write!(text, "\"live\":{exact},\"own\":{own},\"peak\":{peak},\"max\":{max},\"high\":{high},")?;
+        write!(text, "\"events\":{{\"max\":{},\"high\":{},\"oom\":{}}}}}", e.max, e.high, e.oom)?;
+    }
+    text.write_str("],\"gone\":[")?;
+    for (i, gone) in departed::all().iter().filter(|gone| gone.threads > 0).enumerate() {
+        let name = gone.name.split(|b| *b == 0).next().unwrap_or_default();
+        let mut plain = [0; 16];
+        let name = Json(plain_str(name, &mut plain));
+        let comma = if i > 0 { "," } else { "" };
+        write!(text, "{comma}{{\"name\":\"{name}\",\"threads\":{},\"peak\":{}}}", gone.threads, gone.peak)?;
+    }
+    let stat = start::control().stat();
+    write!(text, "],\"resident\":{},\"slabs\":{},", stat.resident_bytes(), stat.slab_bytes)?;
+    write!(text, "\"large\":{},\"owners\":{},", stat.large_bytes, stat.owner_vector_bytes)?;
+    write!(text, "\"bookkeeping\":{},\"free\":{},", stat.metadata_bytes, stat.free_page_bytes)?;
+    writeln!(text, "\"objects\":{}}}", stat.objects)
+}
+
+/// Bytes as ASCII, in a buffer.
+fn plain_str<'a>(bytes: &[u8], to: &'a mut [u8]) -> &'a str {
+    let n = bytes.len().min(to.len());
+    for (to, b) in to.iter_mut().zip(bytes) {
+        *to = if (0x20..0x7f).contains(b) { *b } else { b'?' };
+    }
+    core::str::from_utf8(&to[..n]).unwrap_or_default()
+}
+
+/// Where the report goes: opened for adding, so that programs of several processes keep all of theirs.
+fn send(reporting: &Reporting<'_>, report: &[u8]) {
+    let (fd, path);
+    let mut buffer = [0; 1024];
+    match reporting.target {
+        Target::Stderr => {
+            fd = standard_error();
+            path = None;
+        }
+        Target::File(name) => {
+            let mut text = Text::new(&mut buffer);
+            let mut rest = name;
+            while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
+                text.push(&rest[..at]);
+                // SAFETY: no preconditions.
+                let _ = write!(text, "{}", unsafe { libc::getpid() });
+                rest = &rest[at + 2..];
+            }
+            text.push(rest);
+            text.push(b"\0");
+            let name = core::ffi::CStr::from_bytes_until_nul(text.into_bytes()).unwrap_or_default();
+            let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY;
+            // SAFETY: the path ends with a NUL.
+            fd = unsafe { libc::open(name.as_ptr(), flags, 0o644) };
+            path = Some(name);
+        }
+    }
+    let mut left = report;
+    while fd >= 0 && !left.is_empty() {
+        // SAFETY: the buffer is ours.
+        let n = unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) };
+        if n <= 0 {
+            break;
+        }
+        left = &left[n as usize..];
+    }
+    if let Some(path) = path {
+        if !left.is_empty() {
+            tell::line(format_args!("the report could not be written to {}", Plain(path.to_bytes())));
+        }
+        if fd >= 0 {
+            // SAFETY: opened above.
+            unsafe { libc::close(fd) };
+        }
+    }
+}

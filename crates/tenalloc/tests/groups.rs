@@ -2,7 +2,7 @@
 
 mod common;
 use common::{Random, free, lean, machine};
-use tenalloc::{CacheConfig, Config, Controller, Error, OWNER_BYTES};
+use tenalloc::{CacheConfig, Config, Controller, Error, Group, OWNER_BYTES};
 
 #[test]
 fn a_new_group_has_used_nothing() {
@@ -327,4 +327,36 @@ fn idle_groups_are_small() {
         ctl.root().lookup(&format!("t{i}")).unwrap().remove().unwrap();
     }
     assert_eq!((ctl.stat().groups, ctl.stat().removed_held, ctl.stat().orphans), (0, 0, 0));
+}
+
+/// As deep as it may be: every walk comes to its end, on a thread with a small stack too; one level more is refused.
+#[test]
+fn the_deepest_tree_is_walked() {
+    let (_, ctl) = lean(1, 1);
+    let mut groups = vec![ctl.root()];
+    for level in 0..Group::MAX_DEPTH {
+        groups.push(groups[level].create("below").unwrap());
+    }
+    let deepest = groups.last().unwrap();
+    assert!(matches!(deepest.create("one more"), Err(Error::Full { .. })));
+    let cache = ctl.cache(&CacheConfig::new("c", 64)).unwrap();
+    std::thread::scope(|s| {
+        let all = || {
+            let object = cache.alloc(deepest).unwrap();
+            let top = &groups[1];
+            let stat = top.stat();
+            assert_eq!((stat.exact, stat.descendants), (cache.charge(), Group::MAX_DEPTH as u64 - 1));
+            top.set_high(1).unwrap();
+            assert!(top.reclaim(1 << 20).is_err());
+            top.freeze(true);
+            assert!(deepest.is_frozen());
+            top.freeze(false);
+            free(&ctl, object);
+        };
+        std::thread::Builder::new().stack_size(128 << 10).spawn_scoped(s, all).unwrap().join().unwrap();
+    });
+    while let Some(group) = groups.pop().filter(|group| group.parent().is_some()) {
+        group.remove().unwrap();
+    }
+    assert_eq!(ctl.stat().groups, 0);
 }

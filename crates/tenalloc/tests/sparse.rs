@@ -50,7 +50,8 @@ impl World {
         let (_, ctl) = lean(nodes, u16::from(nodes));
         let groups: Vec<_> = groups.iter().map(|n| ctl.root().create(n).unwrap()).collect();
         let geometry = Geometry { pages: 1, objects: EACH as u16 };
-        let cache = ctl.cache(&CacheConfig::new("c", 256).geometry(geometry)).unwrap();
+        // Nothing is kept near CPUs: slabs fill one after another.
+        let cache = ctl.cache(&CacheConfig::new("c", 256).geometry(geometry).sheaf(0)).unwrap();
         let lru = ListLru::new(&ctl, 0).unwrap();
         lru.set_shrinker(&Old);
         let mut slabs: HashMap<usize, Vec<_>> = HashMap::new();

@@ -56,10 +56,14 @@ impl Group {
         if self.ctl.is(ctl) { self.owner } else { 0 }
     }
 
+    /// Levels that there may be below the root.
+    pub const MAX_DEPTH: usize = super::tree::MAX_DEPTH;
+
     /// Makes a child. Costs a few hundred ns and less than 200 bytes, whatever else exists.
     ///
     /// # Errors
-    /// [`Error::BadName`], [`Error::Exists`], [`Error::GroupRemoved`], [`Error::Full`], [`Error::NoMemory`].
+    /// [`Error::BadName`], [`Error::Exists`], [`Error::GroupRemoved`], [`Error::Full`] also for a group more than
+    /// [`MAX_DEPTH`](Self::MAX_DEPTH) levels below the root, [`Error::NoMemory`].
     pub fn create(&self, name: &str) -> Result<Group> {
         let inner = self.ctl.inner();
         Ok(Self::from_held(&self.ctl, inner.tree.create(inner, Some(self.node()), name)?))

@@ -29,6 +29,10 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 /// Longest name of a group, bytes.
 pub(crate) const NAME_MAX: usize = 255;
 
+/// Levels of groups below the root. Walks go down by calling themselves, on the stack of whoever asks, and every charge that
+/// misses a stock goes up through all of them.
+pub(crate) const MAX_DEPTH: usize = 128;
+
 /// A group.
 pub(crate) struct Node {
     pub(crate) counter: Counter,
@@ -156,6 +160,9 @@ impl Tree {
             || matches!(name, "." | "..");
         if parent.is_some() && bad {
             return Err(Error::BadName);
+        }
+        if core::iter::successors(parent, |node| node.parent()).nth(MAX_DEPTH).is_some() {
+            return Err(Error::Full { table: "levels of groups" });
         }
         let hash = parent.map_or(0, |p| hash(p, name));
         let mut s = self.state.lock();

@@ -99,6 +99,13 @@ impl Inner {
         }
     }
 
+    /// The cache that `malloc` uses for `size` bytes aligned to `align`; none for whole pages, or before its first use.
+    pub(super) fn class_record(&self, size: usize, align: usize) -> Option<&Record> {
+        let class = class_of(size, align).filter(|_| size > 0 && align <= PAGE)?;
+        // SAFETY: classes stay as long as the controller.
+        unsafe { self.classes.records[class].load(Acquire).as_ref() }
+    }
+
     fn class(&self, class: usize) -> Result<&Record> {
         let slot = &self.classes.records[class];
         let record = match NonNull::new(slot.load(Acquire)) {

@@ -14,10 +14,12 @@
 //! * `classes`: any size by way of caches and page runs.
 //! * `realloc`: the same object, smaller or larger.
 //! * `compact`: movable objects moved together, so that slabs become empty.
+//! * `bulk`: many at once.
 //! * `nolock`: for signal handlers.
 //! * `debug`: red zones and poison.
 //! * `path`: the way of an object, from request to owner entry and back. `ready`: the way of most.
 
+mod bulk;
 pub(crate) mod cache;
 pub(crate) mod classes;
 pub(crate) mod compact;

@@ -49,12 +49,12 @@ impl Inner {
 
     /// The area of this CPU, with `bytes` charged to `owner` unless it is nobody.
     #[inline]
-    fn pay(&self, owner: u32, bytes: u64) -> Result<(Locked<'_>, u32)> {
+    pub(super) fn pay(&self, owner: u32, bytes: u64) -> Result<(Locked<'_>, u32)> {
         if owner == owner::NOBODY { Ok((self.lock_cpu(), owner)) } else { self.charge(owner, bytes) }
     }
 
     #[inline]
-    fn pay_back(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) {
+    pub(super) fn pay_back(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) {
         if owner != owner::NOBODY {
             self.uncharge(cpu, owner, bytes);
         }
@@ -81,12 +81,28 @@ impl Inner {
             return Ok(object);
         }
         let (mut cpu, owner) = self.pay(owner, record.charge)?;
-        let object = if record.is_destroyed() {
-            Err(Error::CacheDestroyed)
-        } else {
-            self.take_clean(&cpu, record, node)
-        };
-        let object = object.and_then(|object| {
+        let object = self.take_owned(&cpu, record, owner, node);
+        match object {
+            Ok(_) => self.make_ready(&mut cpu, record, owner),
+            Err(_) => self.pay_back(&mut cpu, owner, record.charge),
+        }
+        self.see_to(cpu, sleep);
+        object
+    }
+
+    /// A free object of `record`, made `owner`'s, who has paid for it.
+    #[inline]
+    pub(super) fn take_owned(
+        &self,
+        cpu: &Locked<'_>,
+        record: &Record,
+        owner: u32,
+        node: Option<u8>,
+    ) -> Result<NonNull<u8>> {
+        if record.is_destroyed() {
+            return Err(Error::CacheDestroyed);
+        }
+        self.take_clean(cpu, record, node).and_then(|object| {
             let slab = self.chunks.find(object.as_ptr() as usize).ok_or(Error::Foreign { address: 0 })?;
             // SAFETY: the object is out, so its slab is in place; `owners` is made for sharing.
             let slab = unsafe { slab.as_ref() };
@@ -97,13 +113,7 @@ impl Inner {
             }
             record.put_back(self, NonNull::from(slab), object.as_ptr());
             Err(Error::NoMemory { bytes: vectors.len() * size_of::<u32>() })
-        });
-        match object {
-            Ok(_) => self.make_ready(&mut cpu, record, owner),
-            Err(_) => self.pay_back(&mut cpu, owner, record.charge),
-        }
-        self.see_to(cpu, sleep);
-        object
+        })
     }
 
     /// What a charge left to do, once its area is unlocked.

@@ -13,10 +13,10 @@ TESTFLAGS ?=
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint doc unit models malloc programs-short programs bench soak fuzz miri install uninstall clean
+.PHONY: help run test lint doc unit models malloc programs-short programs bench instructions soak fuzz miri install uninstall clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: ## replay the recorded trace data/small: a table here, a page with charts in out/report.html (TRACE=folder: another)
 	@scripts/need rust cc
@@ -65,6 +65,11 @@ bench: ## beside other allocators: tables of ratios, out/bench.json and charts i
 	$(CARGO) build --release --locked -p tenalloc-capi
 	@crates/capi/link $(BUILT)/release/libtenalloc_capi.a out/peers
 	@$(BUILT)/release/tenalloc-bench $(if $(filter all,$(BENCH)),--all) out/peers out
+	@if command -v valgrind >/dev/null; then scripts/instructions; else echo "skipped: instruction counts: no valgrind"; fi
+
+instructions: ## instructions of tenalloc's paths, beside those recorded in bench/instructions.txt (needs valgrind)
+	@scripts/need rust cc
+	@scripts/instructions
 
 soak: ## repeat property tests, thread tests and random life for SOAK_SECONDS=600, with new seeds and SOAK_CASES=4096 cases
 	@scripts/need rust cc

@@ -255,7 +255,9 @@ impl Shelf {
                 go_on.then_some((at, *word))
             })
             .flat_map(|(at, word)| {
-                (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+                // Its lowest bit that is set, and then without that.
+                let words = core::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)));
+                words.take_while(|word| *word != 0).map(move |word| at * 64 + word.trailing_zeros() as usize)
             })
             .map(|place| {
                 let entry = &self.sets[place / WAYS][place % WAYS];
@@ -266,13 +268,22 @@ impl Shelf {
 
     /// The next key of those on the shelf, round and round.
     pub(crate) fn turn(&mut self) -> Option<u64> {
-        let after = self.hand;
-        let (place, key) = {
-            let mut all = self.iter().map(|(key, stack)| (stack.place, key));
-            let first = all.next()?;
-            if first.0 > after { first } else { all.find(|(place, _)| *place > after).unwrap_or(first) }
-        };
-        self.hand = place;
+        // From the place after the last one round to that itself.
+        let (mut word, from) = ((self.hand as usize + 1) / 64 % self.taken.len(), (self.hand + 1) % 64);
+        let mut bits = self.taken[word] & u64::MAX << from;
+        for _ in 0..=self.taken.len() {
+            if bits != 0 {
+                break;
+            }
+            word = (word + 1) % self.taken.len();
+            bits = self.taken[word];
+        }
+        if bits == 0 {
+            return None;
+        }
+        let place = word * 64 + bits.trailing_zeros() as usize;
+        self.hand = place as u32;
+        let key = self.sets[place / WAYS][place % WAYS].key;
         Some(key)
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct Stack {
     pub(super) len: u32,
     pub(super) limit: u32,
     /// The shelf's owner's.
-    pub(crate) note: u32,
+    pub(crate) note: Note,
     /// Which place of its shelf it has.
     pub(super) place: u32,
     /// The shelf's owner's: what the pointers are.
@@ -21,6 +21,20 @@ pub(crate) struct Stack {
     pub(super) below: *mut Stack,
     /// The next pile, of the top of one. Null on a shelf.
     pub(super) next: *mut Stack,
+}
+
+/// What the shelf's owner remembers of a stack.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct Note {
+    /// Pointers that the next miss brings along.
+    pub(crate) refill: u8,
+    /// Pushes that found it full, and were let go elsewhere.
+    pub(crate) refused: u8,
+    /// Misses after such pushes: what would have been kept would have been used.
+    pub(crate) wanted: u8,
+    /// The low five bits of its length when it was looked at last, and above them how often that was the same.
+    pub(crate) seen: u8,
 }
 
 impl Stack {
@@ -81,7 +95,16 @@ impl Bundle {
     /// `None`: no memory.
     pub(crate) fn create(limit: u32, of: *const (), key: u64, meta: &Meta) -> Option<Self> {
         let block = meta.alloc(bytes(limit))?.cast::<Stack>();
-        let stack = Stack { len: 0, limit, note: 0, place: 0, of, key, below: null_mut(), next: null_mut() };
+        let stack = Stack {
+            len: 0,
+            limit,
+            note: Note::default(),
+            place: 0,
+            of,
+            key,
+            below: null_mut(),
+            next: null_mut(),
+        };
         // SAFETY: a block of ours, large enough.
         unsafe { block.write(stack) };
         Some(Self(block))

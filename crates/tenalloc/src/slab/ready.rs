@@ -30,19 +30,27 @@ use crate::percpu::{All, Bundle, SETS, Shelf, Slot, Stack, rounded};
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
 
-/// What the stacks of one CPU may hold, bytes of charge.
+/// What the stacks of one CPU may hold at most, bytes of charge; and what those of all CPUs may in any case. In between it is
+/// a part of all that is charged.
 const ON_SHELF: u64 = 4 << 20;
+const ALWAYS_ON_SHELF: u64 = 2048 << 10;
+/// That part, for all CPUs together; as much again for all nodes' depots.
+const SHARE: u64 = 32;
 /// What is ready at most, bytes of charge for a CPU: its own, and, for there may be one CPU a node, a node's.
 pub(crate) const MOST: u64 = ON_SHELF + depot::MOST;
 /// Objects that a stack may hold at first, and at most; and what those are charged at most.
 const FIRST: u32 = rounded(1);
 const LARGEST: u32 = rounded(250);
 const LARGEST_BYTES: u64 = 256 << 10;
+/// From how many objects on a full stack takes the place of another at the depot.
+const WORTH_IT: u32 = rounded(50);
 /// Objects that a miss brings along at most.
-const REFILL: u32 = 31;
-/// By how many a key must lead in the vote of its set to get a free place there, or one that is taken.
+const REFILL: u8 = 31;
+/// By how many a key must lead in the vote of its set to get what is free, and what others have.
 const LEAD: u16 = 2;
-const LEAD_OF_FULL: u16 = 8;
+const LEAD_OF_FULL: u16 = 32;
+/// Looks at a stack that was as long as before, after which it goes.
+const IDLE: u8 = 1;
 /// Objects of loose stacks put away in passing: as many as one stack has that made way.
 const IN_PASSING: usize = 256;
 
@@ -131,11 +139,18 @@ impl Inner {
         self.put_away_loose(cpu);
         let key = key(owner, record.ready | u32::from(cpu.node()));
         let set = set_of(key);
+        self.look_round(cpu, key);
         match cpu.shelf().find(set, key) {
             Some(stack) => {
-                let wanted = stack.note.min(stack.limit());
-                stack.note = (2 * wanted + 1).min(REFILL);
-                self.refill(cpu, record, key, wanted);
+                let note = &mut stack.note;
+                if note.refused > 0 {
+                    note.refused -= 1;
+                    note.wanted = note.wanted.saturating_add(1);
+                }
+                let more = note.refill;
+                note.refill = (2 * more + 1).min(REFILL);
+                let more = u32::from(more).min(stack.limit());
+                self.refill(cpu, record, key, more);
             }
             None => self.add_stack(cpu, record, set, key),
         }
@@ -147,9 +162,10 @@ impl Inner {
         if !self.may_keep(key) {
             return;
         }
-        let lead = cpu.shelf().vote(set, key);
+        let bytes = u64::from(FIRST) * record.charge;
         let has_room = cpu.shelf().has_room(set);
-        if lead < if has_room { LEAD } else { LEAD_OF_FULL } {
+        let lead = if has_room && self.may_hold(cpu, bytes) { LEAD } else { LEAD_OF_FULL };
+        if cpu.shelf().vote(set, key) < lead {
             return;
         }
         cpu.shelf().end_vote(set);
@@ -157,8 +173,7 @@ impl Inner {
             let Some(old) = cpu.shelf().one_of(set) else { return };
             self.give_up(cpu, old);
         }
-        let bytes = u64::from(FIRST) * record.charge;
-        if self.may_hold(cpu, key, bytes)
+        if self.put_others_out(cpu, key, bytes)
             && cpu.shelf().add(set, key, FIRST, core::ptr::from_ref(record).cast(), &self.meta).is_some()
         {
             cpu.shelf().bytes += bytes;
@@ -207,6 +222,7 @@ impl Inner {
         self.put_away_loose(cpu);
         let key = key(owner, id);
         let set = set_of(key);
+        self.look_round(cpu, key);
         let Some(stack) = cpu.shelf().find(set, key) else {
             if self.owners.get(owner).is_forwarded() {
                 return Ok(false);
@@ -218,11 +234,17 @@ impl Inner {
             return Err(Error::DoubleFree { address: object.as_ptr() as usize });
         }
         if stack.len() == stack.limit() {
+            if stack.note.wanted > 0 {
+                stack.note.wanted -= 1;
+            } else if !self.depots.was_missed(slab.node, key) {
+                stack.note.refused = stack.note.refused.saturating_add(1);
+                return Ok(false);
+            }
             if !self.may_keep(key) {
                 return Ok(false);
             }
             if !self.grow(cpu, record, key) {
-                self.exchange_full(cpu, key);
+                self.exchange_full(cpu, record, key);
             }
         }
         Ok(cpu.shelf().find(set, key).is_some_and(|stack| stack.push(object.as_ptr())))
@@ -243,7 +265,9 @@ impl Inner {
         let Some(was) = cpu.shelf().find(set, key).map(|stack| stack.limit()) else { return false };
         let limit = rounded(was * 2);
         let more = u64::from(limit - was) * record.charge;
-        let may = limit <= largest(record) && self.may_hold(cpu, key, more);
+        let may = limit <= largest(record)
+            && (self.may_hold(cpu, more)
+                || cpu.shelf().vote(set, key) >= LEAD_OF_FULL && self.put_others_out(cpu, key, more));
         let grown = may && cpu.shelf().resize(set, key, limit, &self.meta);
         if grown {
             cpu.shelf().bytes += more;
@@ -252,14 +276,19 @@ impl Inner {
     }
 
     /// Leaves a full stack at the depot for an empty one.
-    fn exchange_full(&self, cpu: &mut Locked<'_>, key: u64) {
+    fn exchange_full(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) {
         let (set, node) = (set_of(key), cpu.node());
         let Some((limit, of)) = cpu.shelf().find(set, key).map(|stack| (stack.limit(), stack.of)) else {
             return;
         };
+        let most = self.share(depot::ALWAYS, depot::MOST, self.topology.nodes().into());
+        // Others are not put out for a few objects.
+        if limit < WORTH_IT && !self.depots.have_room(node, u64::from(limit) * record.charge, most) {
+            return;
+        }
         let Some(empty) = Bundle::create(limit, of, key, &self.meta) else { return };
         let Some(full) = cpu.shelf().replace(set, key, empty) else { return };
-        let mut out = self.depots.deposit(node, full);
+        let mut out = self.depots.deposit(node, full, most);
         while let Some(old) = out.take(|_| true) {
             let stack = old.stack();
             let (owner, bytes) = (owner_of(stack.key()), u64::from(stack.len()) * charge_of(stack));
@@ -270,7 +299,7 @@ impl Inner {
 
     /// An object for `owner` out of a stack that the depot had, and that is on this CPU's shelf now.
     pub(super) fn alloc_from_depot(&self, record: &Record, owner: u32) -> Option<NonNull<u8>> {
-        if record.ready == NONE || self.depots.are_empty() {
+        if record.ready == NONE {
             return None;
         }
         let mut cpu = self.lock_cpu();
@@ -280,6 +309,9 @@ impl Inner {
         if len == 0 {
             let full = self.depots.withdraw(cpu.node(), key)?;
             let shelf = cpu.shelf();
+            if let Some(stack) = shelf.find(set, key) {
+                stack.note.wanted = stack.note.wanted.saturating_add(1);
+            }
             shelf.bytes += u64::from(full.stack().limit()) * record.charge;
             shelf.bytes -= u64::from(limit) * record.charge;
             shelf.replace(set, key, full)?.free(&self.meta);
@@ -287,10 +319,16 @@ impl Inner {
         cpu.shelf().find(set, key).and_then(Stack::pop).and_then(NonNull::new)
     }
 
-    /// Whether the stacks of a CPU may hold `more` bytes, after others than that of `key` were given up for it.
-    fn may_hold(&self, cpu: &mut Locked<'_>, key: u64, more: u64) -> bool {
+    /// Whether the stacks of a CPU may hold `more` bytes.
+    fn may_hold(&self, cpu: &mut Locked<'_>, more: u64) -> bool {
+        cpu.shelf().bytes + more <= self.share(ALWAYS_ON_SHELF, ON_SHELF, self.topology.cpus().into())
+    }
+
+    /// As [`may_hold`](Self::may_hold), after others than that of `key` were given up, as their turn comes.
+    fn put_others_out(&self, cpu: &mut Locked<'_>, key: u64, more: u64) -> bool {
+        cpu.shelf().end_vote(set_of(key));
         for _ in 0..4 {
-            if cpu.shelf().bytes + more <= ON_SHELF {
+            if self.may_hold(cpu, more) {
                 return true;
             }
             match cpu.shelf().turn() {
@@ -301,10 +339,30 @@ impl Inner {
         false
     }
 
+    /// What one of `of` may hold ready, bytes.
+    fn share(&self, least: u64, most: u64, of: u64) -> u64 {
+        ((least + self.root_node().counter.current() / SHARE) / of).min(most)
+    }
+
     /// Takes a stack off the CPU's shelf; what was charged ahead for it goes into the CPU's stock.
     fn give_up(&self, cpu: &mut Locked<'_>, key: u64) {
         if let Some(bytes) = loosen(cpu.shelf(), key) {
             self.uncharge(cpu, owner_of(key), bytes);
+        }
+    }
+
+    /// Looks at the next stack on the CPU's shelf, but that of `mine`: one that was as long each of the last times was not used
+    /// in between, most likely, and goes. So a group that fell idle keeps nothing for long where others are busy.
+    fn look_round(&self, cpu: &mut Locked<'_>, mine: u64) {
+        let Some(key) = cpu.shelf().turn().filter(|key| *key != mine) else { return };
+        let Some(stack) = cpu.shelf().find(set_of(key), key) else { return };
+        let (len, seen) = (stack.len() as u8 & 31, stack.note.seen);
+        if seen & 31 != len {
+            stack.note.seen = len;
+        } else if seen >> 5 < IDLE {
+            stack.note.seen += 32;
+        } else {
+            self.give_up(cpu, key);
         }
     }
 
@@ -323,7 +381,7 @@ impl Inner {
                 at.next().into_iter().for_each(|place| *place = Some((of, object)));
             },
         );
-        for (of, object) in found.into_iter().flatten() {
+        for (of, object) in found.into_iter().map_while(|place| place) {
             // SAFETY: a cache takes its objects off all shelves before it goes, and this CPU's area is held.
             self.put_away(cpu, unsafe { &*of.cast() }, object);
         }

@@ -13,8 +13,9 @@ use crate::sync::{Lock, Rank};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
-/// What a node's stacks may hold, bytes of charge.
+/// What a node's stacks may hold at most, bytes of charge, and what those of all nodes may in any case.
 pub(crate) const MOST: u64 = 4 << 20;
+pub(super) const ALWAYS: u64 = 512 << 10;
 const PLACES: usize = 32;
 
 struct Depot {
@@ -22,6 +23,8 @@ struct Depot {
     state: Lock<State>,
     /// What they hold, bytes of charge: to be looked at without the lock.
     bytes: AtomicU64,
+    /// By key as the piles: the last of which a stack was asked for in vain.
+    missed: [AtomicU64; PLACES],
 }
 
 struct State {
@@ -49,7 +52,11 @@ impl Depots {
         let each = meta.alloc(bytes).ok_or(Error::NoMemory { bytes })?.cast::<Depot>();
         for node in 0..nodes {
             let state = State { piles: [const { Piles::new() }; PLACES], hand: 0 };
-            let depot = Depot { state: Lock::new(Rank::Leaf, state), bytes: AtomicU64::new(0) };
+            let depot = Depot {
+                state: Lock::new(Rank::Leaf, state),
+                bytes: AtomicU64::new(0),
+                missed: [const { AtomicU64::new(0) }; PLACES],
+            };
             // SAFETY: a block of ours with room for so many.
             unsafe { each.add(node.into()).write(depot) };
         }
@@ -62,23 +69,28 @@ impl Depots {
         unsafe { self.each.add(node.into()).as_ref() }
     }
 
-    /// Whether nothing is to be had, as far as can be seen without a lock.
-    pub(super) fn are_empty(&self) -> bool {
-        self.all().all(|(_, depot)| depot.bytes.load(Relaxed) == 0)
+    /// Whether a stack under `key` was asked for in vain since this was asked last.
+    pub(super) fn was_missed(&self, node: u8, key: u64) -> bool {
+        let missed = &self.of(node).missed[place_of(key)];
+        missed.load(Relaxed) == key && missed.compare_exchange(key, 0, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Whether so many bytes more come to no more than `most`, as far as can be seen without a lock.
+    pub(super) fn have_room(&self, node: u8, more: u64, most: u64) -> bool {
+        self.of(node).bytes.load(Relaxed) + more <= most
     }
 
     fn all(&self) -> impl Iterator<Item = (u8, &Depot)> {
         (0..self.nodes).map(|node| (node, self.of(node)))
     }
 
-    /// Keeps a stack. Returns those that it keeps no longer for that, as they come round.
-    pub(super) fn deposit(&self, node: u8, bundle: Bundle) -> Piles {
+    /// Keeps a stack, and `most` bytes in all. Returns those that it keeps no longer for that, as they come round.
+    pub(super) fn deposit(&self, node: u8, bundle: Bundle, most: u64) -> Piles {
         let depot = self.of(node);
         let mut out = Piles::new();
         let mut state = depot.state.lock();
-        let mut bytes = depot.bytes.load(Relaxed) + bytes_of(bundle.stack());
-        // A stack holds less than the depot, so there are others to go.
-        while bytes > MOST {
+        let (mut bytes, more) = (depot.bytes.load(Relaxed), bytes_of(bundle.stack()));
+        while bytes > 0 && bytes + more > most {
             state.hand = (state.hand + 1) % PLACES;
             let hand = state.hand;
             if let Some(old) = state.piles[hand].take(|_| true) {
@@ -87,20 +99,24 @@ impl Depots {
             }
         }
         state.piles[place_of(bundle.stack().key())].push(bundle);
-        depot.bytes.store(bytes, Relaxed);
+        depot.bytes.store(bytes + more, Relaxed);
         out
     }
 
     /// A stack under `key`.
     pub(super) fn withdraw(&self, node: u8, key: u64) -> Option<Bundle> {
         let depot = self.of(node);
-        if depot.bytes.load(Relaxed) == 0 {
-            return None;
+        let mut found = None;
+        if depot.bytes.load(Relaxed) > 0 {
+            let mut state = depot.state.lock();
+            found = state.piles[place_of(key)].take(|stack| stack.key() == key);
+            let bytes = found.as_ref().map_or(0, |bundle| bytes_of(bundle.stack()));
+            depot.bytes.store(depot.bytes.load(Relaxed) - bytes, Relaxed);
         }
-        let mut state = depot.state.lock();
-        let bundle = state.piles[place_of(key)].take(|stack| stack.key() == key)?;
-        depot.bytes.store(depot.bytes.load(Relaxed) - bytes_of(bundle.stack()), Relaxed);
-        Some(bundle)
+        if found.is_none() {
+            depot.missed[place_of(key)].store(key, Relaxed);
+        }
+        found
     }
 
     /// Calls `each` for every stack. All areas are held.

@@ -33,7 +33,7 @@ use core::sync::atomic::Ordering::*;
 /// What the stacks of one CPU may hold at most, bytes of charge; and what those of all CPUs may in any case. In between it is
 /// a part of all that is charged.
 const ON_SHELF: u64 = 4 << 20;
-const ALWAYS_ON_SHELF: u64 = 2048 << 10;
+const ALWAYS_ON_SHELF: u64 = 1 << 20;
 /// That part, for all CPUs together; as much again for all nodes' depots.
 const SHARE: u64 = 32;
 /// What is ready at most, bytes of charge for a CPU: its own, and, for there may be one CPU a node, a node's.

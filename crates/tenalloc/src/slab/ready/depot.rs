@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 
 /// What a node's stacks may hold at most, bytes of charge, and what those of all nodes may in any case.
 pub(crate) const MOST: u64 = 4 << 20;
-pub(super) const ALWAYS: u64 = 512 << 10;
+pub(super) const ALWAYS: u64 = 256 << 10;
 const PLACES: usize = 32;
 
 struct Depot {

@@ -49,7 +49,12 @@ impl Inner {
             let got = self.charge_up(node, batch).map(|()| batch);
             let got = got.or_else(|_| self.charge_up(node, bytes).map(|()| bytes));
             match got {
-                Ok(got) => {
+                Ok(mut got) => {
+                    if got > bytes && over_high(node).is_some() {
+                        // What is charged in advance slows nobody down.
+                        self.uncharge_up(node, got - bytes);
+                        got = bytes;
+                    }
                     cpu.returned = true; // a batch that was refused, or a slot that made way
                     record.charged.fetch_add(got, Relaxed);
                     if got > bytes {
@@ -111,8 +116,13 @@ impl Inner {
         if self.reclaimers.inside() {
             return;
         }
-        knobs::count(group.node(), Event::High);
         let high = group.high();
+        // Not what CPUs hold in advance.
+        self.drain_within(group.node());
+        if group.current() <= high {
+            return;
+        }
+        knobs::count(group.node(), Event::High);
         let delay = || throttle::delay(group.current(), high, charged);
         if self.tell_reclaimers(group.node()) && delay().is_zero() {
             return;
@@ -193,7 +203,11 @@ impl Inner {
         // SAFETY: as in `charge_tree`.
         let node = unsafe { &*record.node.load(Acquire) };
         let batch = self.batch(cpu, bytes);
-        if over_high(node).is_some() || self.charge_up(node, batch).is_err() {
+        if self.charge_up(node, batch).is_err() {
+            return false;
+        }
+        if over_high(node).is_some() {
+            self.uncharge_up(node, batch);
             return false;
         }
         cpu.returned = true;

@@ -11,20 +11,22 @@ use crate::meta::Meta;
 use crate::percpu::{Bundle, Piles, Stack};
 use crate::sync::{Lock, Rank};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// What a node's stacks may hold at most, bytes of charge, and what those of all nodes may in any case.
 pub(crate) const MOST: u64 = 4 << 20;
 pub(super) const ALWAYS: u64 = 256 << 10;
 const PLACES: usize = 32;
+/// Misses that are remembered of a key.
+const MISSED: u32 = 64;
 
 struct Depot {
     /// Changed with the area of some CPU held, so that who holds all of them sees it at rest.
     state: Lock<State>,
     /// What they hold, bytes of charge: to be looked at without the lock.
     bytes: AtomicU64,
-    /// By key as the piles: the last of which a stack was asked for in vain.
-    missed: [AtomicU64; PLACES],
+    /// By key as the piles: the last of which a stack was asked for in vain, and how often. (Two CPUs at once may miscount.)
+    missed: [(AtomicU64, AtomicU32); PLACES],
 }
 
 struct State {
@@ -55,7 +57,7 @@ impl Depots {
             let depot = Depot {
                 state: Lock::new(Rank::Leaf, state),
                 bytes: AtomicU64::new(0),
-                missed: [const { AtomicU64::new(0) }; PLACES],
+                missed: [const { (AtomicU64::new(0), AtomicU32::new(0)) }; PLACES],
             };
             // SAFETY: a block of ours with room for so many.
             unsafe { each.add(node.into()).write(depot) };
@@ -69,10 +71,15 @@ impl Depots {
         unsafe { self.each.add(node.into()).as_ref() }
     }
 
-    /// Whether a stack under `key` was asked for in vain since this was asked last.
+    /// Whether a stack under `key` was asked for in vain more often than this was asked.
     pub(super) fn was_missed(&self, node: u8, key: u64) -> bool {
-        let missed = &self.of(node).missed[place_of(key)];
-        missed.load(Relaxed) == key && missed.compare_exchange(key, 0, Relaxed, Relaxed).is_ok()
+        let (missed, times) = &self.of(node).missed[place_of(key)];
+        let left = times.load(Relaxed);
+        let was = missed.load(Relaxed) == key && left > 0;
+        if was {
+            times.store(left - 1, Relaxed);
+        }
+        was
     }
 
     /// Whether so many bytes more come to no more than `most`, as far as can be seen without a lock.
@@ -114,7 +121,9 @@ impl Depots {
             depot.bytes.store(depot.bytes.load(Relaxed) - bytes, Relaxed);
         }
         if found.is_none() {
-            depot.missed[place_of(key)].store(key, Relaxed);
+            let (missed, times) = &depot.missed[place_of(key)];
+            let before = if missed.swap(key, Relaxed) == key { times.load(Relaxed) } else { 0 };
+            times.store((before + 1).min(MISSED), Relaxed);
         }
         found
     }

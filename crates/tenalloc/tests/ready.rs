@@ -257,3 +257,32 @@ fn nodes_keep_their_own() {
     });
     assert!(of_node[0].is_disjoint(&of_node[1]), "what was freed elsewhere went home");
 }
+
+/// Four hundred groups come to two CPUs, with far more frees than stacks hold: what is free near the CPUs stays a small part of
+/// what is charged.
+#[test]
+fn what_is_free_near_cpus_is_a_part_of_what_is_charged() {
+    let (_, ctl) = lean(1, 2);
+    let cache = ctl.cache(&CacheConfig::new("c", 512)).unwrap();
+    let mut live = Vec::new();
+    for i in 0..400 {
+        let g = ctl.root().create(&format!("g{i}")).unwrap();
+        ctl.set_cpu(1);
+        live.extend((0..3).map(|_| cache.alloc(&g).unwrap()));
+        ctl.set_cpu(0);
+        (0..4).for_each(|_| warm(&ctl, &cache, &g, 600));
+        ctl.set_cpu(1);
+        live.extend((0..4).map(|_| cache.alloc(&g).unwrap()));
+        let stat = ctl.stat();
+        let charged = ctl.root().current();
+        // 1.25 MiB and a 16th of what is charged; a few sheaves beside.
+        let most = (1280 << 10) + charged / 16 + (128 << 10);
+        assert!(
+            stat.cached_bytes <= most,
+            "group {i}: {} free near CPUs, {charged} charged",
+            stat.cached_bytes
+        );
+    }
+    live.into_iter().for_each(|o| free(&ctl, o));
+    assert_eq!(ctl.root().exact(), 0);
+}

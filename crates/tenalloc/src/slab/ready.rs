@@ -8,8 +8,9 @@
 //! ```
 //!
 //! To the tree a ready object is what a stock is: bytes charged ahead, which exact figures leave out. To its slab it is an
-//! object in use, so its owner's entry stays. A stack grows only while it overflows; one that may not grow any more is
-//! exchanged at the node's `depot`, as a whole, when it is full and when it is empty. Both are bounded.
+//! object in use, so its owner's entry stays. A full stack refuses; it grows where what it refused was missed later, and one
+//! that may not grow any more is exchanged at the node's `depot`, as a whole, when it is full and when it is empty. All that is
+//! ready is a part of what is charged at most, and a stack that is not used goes.
 //!
 //! A stack whose owner went, or that somebody needs the charge of, is uncharged as a whole and *loose* from then on: its
 //! objects go back to their cache a few at a time, whenever somebody comes along.
@@ -307,6 +308,11 @@ impl Inner {
         let set = set_of(key);
         let (len, limit) = cpu.shelf().find(set, key).map(|stack| (stack.len(), stack.limit()))?;
         if len == 0 {
+            // What it holds then counts here: as much as a stack may, at worst.
+            let more = u64::from(largest(record).saturating_sub(limit)) * record.charge;
+            if !self.may_hold(&mut cpu, more) {
+                return None;
+            }
             let full = self.depots.withdraw(cpu.node(), key)?;
             let shelf = cpu.shelf();
             if let Some(stack) = shelf.find(set, key) {

@@ -1,6 +1,7 @@
 //! tenalloc beside other allocators, and beside what people add to them by hand, in one run.
 //!
-//! `tenalloc-bench --memory PEERS` prints the tables of memory alone, with whichever peers are there.
+//! `tenalloc-bench --memory PEERS` prints the tables of memory alone, `--speed PEERS` those of time, with whichever peers are
+//! there.
 //! `tenalloc-bench [--all | --try] PEERS OUT` loads the allocators that are in the folder PEERS (`scripts/peers` puts them
 //! there) or in the system, prints tables, and writes OUT/bench.json and OUT/bench.html. It never fails on speed: a
 //! figure is for people to read, as a ratio to the peers of the same run. Times are processor time of the thread, so that
@@ -53,10 +54,19 @@ fn start() -> Result<(), Failure> {
             memory::run(&Plan::MEMORY, peers.as_ref(), &all);
             Ok(())
         }
+        ["--speed", peers] => {
+            let all = peers::library::all(peers.as_ref());
+            peers::capi::load(peers.as_ref());
+            speed::run(&Plan::SHORT, &all)?;
+            Ok(())
+        }
         ["--all", peers, out] => run(&Plan::ALL, peers.as_ref(), out.as_ref()),
         ["--try", peers, out] => run(&Plan::TRY, peers.as_ref(), out.as_ref()),
         [peers, out] if !peers.starts_with('-') => run(&Plan::SHORT, peers.as_ref(), out.as_ref()),
-        _ => Err("usage: tenalloc-bench [--all | --try] PEERS OUT, or tenalloc-bench --memory PEERS".into()),
+        _ => {
+            Err("usage: tenalloc-bench [--all | --try] PEERS OUT, or tenalloc-bench --memory | --speed PEERS"
+                .into())
+        }
     }
 }
 

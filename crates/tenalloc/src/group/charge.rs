@@ -25,7 +25,17 @@ impl Inner {
     /// A group removed since the caller looked is no error: the bytes land in its nearest living ancestor.
     #[inline]
     pub(crate) fn charge(&self, owner: u32, bytes: u64) -> Result<(Locked<'_>, u32)> {
-        let mut cpu = self.lock_cpu();
+        self.charge_on(self.lock_cpu(), owner, bytes)
+    }
+
+    /// As [`charge`](Self::charge), for who has the area already.
+    #[inline]
+    pub(crate) fn charge_on<'a>(
+        &'a self,
+        mut cpu: Locked<'a>,
+        owner: u32,
+        bytes: u64,
+    ) -> Result<(Locked<'a>, u32)> {
         let id = self.owners.resolve(owner);
         if cpu.stock.take(id, bytes) {
             return Ok((cpu, id));

@@ -45,8 +45,9 @@ pub(crate) struct Shelf {
     stacks: u32,
     /// The place that was last looked at for something to give up.
     hand: u32,
-    /// The shelf's owner's: what its stacks may hold all together.
+    /// The shelf's owner's: what its stacks may hold all together, and what they held when each was looked at last.
     pub(crate) bytes: u64,
+    pub(crate) held: u64,
     /// Stacks under no key any more, whose pointers are to be put away.
     pub(crate) loose: Piles,
     /// Which pages of this were written to, a bit each.

@@ -33,8 +33,10 @@ pub(crate) struct Note {
     pub(crate) refused: u8,
     /// Misses after such pushes: what would have been kept would have been used.
     pub(crate) wanted: u8,
-    /// The low five bits of its length when it was looked at last, and above them how often that was the same.
-    pub(crate) seen: u8,
+    /// How often in a row it was as long as before when its turn came.
+    pub(crate) idle: u8,
+    /// Its length when it was looked at last.
+    pub(crate) counted: u32,
 }
 
 impl Stack {

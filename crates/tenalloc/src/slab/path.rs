@@ -50,7 +50,13 @@ impl Inner {
     /// The area of this CPU, with `bytes` charged to `owner` unless it is nobody.
     #[inline]
     pub(super) fn pay(&self, owner: u32, bytes: u64) -> Result<(Locked<'_>, u32)> {
-        if owner == owner::NOBODY { Ok((self.lock_cpu(), owner)) } else { self.charge(owner, bytes) }
+        self.pay_on(self.lock_cpu(), owner, bytes)
+    }
+
+    /// As [`pay`](Self::pay), for who has the area already.
+    #[inline]
+    fn pay_on<'a>(&'a self, cpu: Locked<'a>, owner: u32, bytes: u64) -> Result<(Locked<'a>, u32)> {
+        if owner == owner::NOBODY { Ok((cpu, owner)) } else { self.charge_on(cpu, owner, bytes) }
     }
 
     #[inline]
@@ -75,12 +81,13 @@ impl Inner {
         sleep: bool,
     ) -> Result<NonNull<u8>> {
         self.free_deferred();
+        let mut cpu = self.lock_cpu();
         if node.is_none()
-            && let Some(object) = self.alloc_from_depot(record, owner)
+            && let Some(object) = self.alloc_from_depot(&mut cpu, record, owner)
         {
             return Ok(object);
         }
-        let (mut cpu, owner) = self.pay(owner, record.charge)?;
+        let (mut cpu, owner) = self.pay_on(cpu, owner, record.charge)?;
         let object = self.take_owned(&cpu, record, owner, node);
         match object {
             Ok(_) => self.make_ready(&mut cpu, record, owner),

@@ -34,7 +34,9 @@ use core::sync::atomic::Ordering::*;
 /// What the stacks of one CPU may hold at most, bytes of charge; and what those of all CPUs may in any case. In between it is
 /// a part of all that is charged.
 const ON_SHELF: u64 = 4 << 20;
-const ALWAYS_ON_SHELF: u64 = 1 << 20;
+const ALWAYS_ON_SHELF: u64 = 1024 << 10;
+/// How many times that all of them may come to if every stack were full.
+const OVER: u64 = 3;
 /// That part, for all CPUs together; as much again for all nodes' depots.
 const SHARE: u64 = 32;
 /// What is ready at most, bytes of charge for a CPU: its own, and, for there may be one CPU a node, a node's.
@@ -234,21 +236,37 @@ impl Inner {
         if stack.last() == Some(object.as_ptr()) {
             return Err(Error::DoubleFree { address: object.as_ptr() as usize });
         }
-        if stack.len() == stack.limit() {
-            if stack.note.wanted > 0 {
-                stack.note.wanted -= 1;
-            } else if !self.depots.was_missed(slab.node, key) {
-                stack.note.refused = stack.note.refused.saturating_add(1);
-                return Ok(false);
-            }
-            if !self.may_keep(key) {
-                return Ok(false);
-            }
-            if !self.grow(cpu, record, key) {
-                self.exchange_full(cpu, record, key);
-            }
+        if stack.len() == stack.limit() && !self.make_more_room(cpu, record, key) {
+            self.let_go(cpu, record, key);
         }
         Ok(cpu.shelf().find(set, key).is_some_and(|stack| stack.push(object.as_ptr())))
+    }
+
+    /// Has the full stack of `key` hold more, or puts an empty one in its place. False: that is not worth it, or not allowed.
+    fn make_more_room(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
+        let node = cpu.node();
+        let Some(stack) = cpu.shelf().find(set_of(key), key) else { return false };
+        if stack.note.wanted > 0 {
+            stack.note.wanted -= 1;
+        } else if !self.depots.was_missed(node, key) {
+            return false;
+        }
+        self.may_keep(key) && (self.grow(cpu, record, key) || self.exchange_full(cpu, record, key))
+    }
+
+    /// Puts the lower half of a full stack away: if it overflows now it will again, and not at each push.
+    fn let_go(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) {
+        let mut bytes = 0;
+        let Some(stack) = cpu.shelf().find(set_of(key), key) else { return };
+        let owner = owner_of(key);
+        let half = stack.len().div_ceil(2);
+        stack.note.refused = stack.note.refused.saturating_add(half as u8);
+        for _ in 0..half {
+            let Some(object) = cpu.shelf().find(set_of(key), key).and_then(Stack::pop) else { break };
+            self.put_away(cpu, record, object);
+            bytes += record.charge;
+        }
+        self.uncharge(cpu, owner, bytes);
     }
 
     /// Whether more may be kept ready for the owner of `key`, who is current: none of his groups is frozen or above its
@@ -277,18 +295,18 @@ impl Inner {
     }
 
     /// Leaves a full stack at the depot for an empty one.
-    fn exchange_full(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) {
+    fn exchange_full(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
         let (set, node) = (set_of(key), cpu.node());
         let Some((limit, of)) = cpu.shelf().find(set, key).map(|stack| (stack.limit(), stack.of)) else {
-            return;
+            return false;
         };
         let most = self.share(depot::ALWAYS, depot::MOST, self.topology.nodes().into());
         // Others are not put out for a few objects.
         if limit < WORTH_IT && !self.depots.have_room(node, u64::from(limit) * record.charge, most) {
-            return;
+            return false;
         }
-        let Some(empty) = Bundle::create(limit, of, key, &self.meta) else { return };
-        let Some(full) = cpu.shelf().replace(set, key, empty) else { return };
+        let Some(empty) = Bundle::create(limit, of, key, &self.meta) else { return false };
+        let Some(full) = cpu.shelf().replace(set, key, empty) else { return false };
         let mut out = self.depots.deposit(node, full, most);
         while let Some(old) = out.take(|_| true) {
             let stack = old.stack();
@@ -296,24 +314,28 @@ impl Inner {
             cpu.shelf().loose.push(old);
             self.uncharge(cpu, owner, bytes);
         }
+        true
     }
 
     /// An object for `owner` out of a stack that the depot had, and that is on this CPU's shelf now.
-    pub(super) fn alloc_from_depot(&self, record: &Record, owner: u32) -> Option<NonNull<u8>> {
+    pub(super) fn alloc_from_depot(
+        &self,
+        cpu: &mut Locked<'_>,
+        record: &Record,
+        owner: u32,
+    ) -> Option<NonNull<u8>> {
         if record.ready == NONE {
             return None;
         }
-        let mut cpu = self.lock_cpu();
         let key = key(owner, record.ready | u32::from(cpu.node()));
         let set = set_of(key);
         let (len, limit) = cpu.shelf().find(set, key).map(|stack| (stack.len(), stack.limit()))?;
         if len == 0 {
-            // What it holds then counts here: as much as a stack may, at worst.
-            let more = u64::from(largest(record).saturating_sub(limit)) * record.charge;
-            if !self.may_hold(&mut cpu, more) {
-                return None;
-            }
-            let full = self.depots.withdraw(cpu.node(), key)?;
+            let full = self.depots.withdraw(cpu.node(), key, || {
+                // What it holds then counts here: as much as a stack may, at worst.
+                let more = u64::from(largest(record).saturating_sub(limit)) * record.charge;
+                self.may_hold(cpu, more)
+            })?;
             let shelf = cpu.shelf();
             if let Some(stack) = shelf.find(set, key) {
                 stack.note.wanted = stack.note.wanted.saturating_add(1);
@@ -327,7 +349,9 @@ impl Inner {
 
     /// Whether the stacks of a CPU may hold `more` bytes.
     fn may_hold(&self, cpu: &mut Locked<'_>, more: u64) -> bool {
-        cpu.shelf().bytes + more <= self.share(ALWAYS_ON_SHELF, ON_SHELF, self.topology.cpus().into())
+        let share = self.share(ALWAYS_ON_SHELF, ON_SHELF, self.topology.cpus().into());
+        let shelf = cpu.shelf();
+        shelf.held + more / 2 <= share && shelf.bytes + more <= OVER * share
     }
 
     /// As [`may_hold`](Self::may_hold), after others than that of `key` were given up, as their turn comes.
@@ -360,13 +384,14 @@ impl Inner {
     /// Looks at the next stack on the CPU's shelf, but that of `mine`: one that was as long each of the last times was not used
     /// in between, most likely, and goes. So a group that fell idle keeps nothing for long where others are busy.
     fn look_round(&self, cpu: &mut Locked<'_>, mine: u64) {
+        count(cpu.shelf(), mine);
         let Some(key) = cpu.shelf().turn().filter(|key| *key != mine) else { return };
+        let differs = count(cpu.shelf(), key);
         let Some(stack) = cpu.shelf().find(set_of(key), key) else { return };
-        let (len, seen) = (stack.len() as u8 & 31, stack.note.seen);
-        if seen & 31 != len {
-            stack.note.seen = len;
-        } else if seen >> 5 < IDLE {
-            stack.note.seen += 32;
+        if differs {
+            stack.note.idle = 0;
+        } else if stack.note.idle < IDLE {
+            stack.note.idle += 1;
         } else {
             self.give_up(cpu, key);
         }
@@ -514,12 +539,24 @@ fn largest(record: &Record) -> u32 {
     limit
 }
 
+/// Takes note of how long the stack of `key` is now. Whether that is another length than last time.
+fn count(shelf: &mut Shelf, key: u64) -> bool {
+    let Some(stack) = shelf.find(set_of(key), key) else { return false };
+    let len = stack.len();
+    let counted = core::mem::replace(&mut stack.note.counted, len);
+    let charge = charge_of(stack);
+    shelf.held = shelf.held + u64::from(len) * charge - u64::from(counted) * charge;
+    len != counted
+}
+
 /// Takes the stack of `key` off its place; what its objects are charged.
 fn loosen(shelf: &mut Shelf, key: u64) -> Option<u64> {
     let stack = shelf.loosen(set_of(key), key)?;
     let charge = charge_of(stack);
     let (len, limit) = (u64::from(stack.len()), u64::from(stack.limit()));
+    let counted = u64::from(stack.note.counted);
     shelf.bytes -= limit * charge;
+    shelf.held -= counted * charge;
     Some(len * charge)
 }
 

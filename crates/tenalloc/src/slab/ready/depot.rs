@@ -110,11 +110,11 @@ impl Depots {
         out
     }
 
-    /// A stack under `key`.
-    pub(super) fn withdraw(&self, node: u8, key: u64) -> Option<Bundle> {
+    /// A stack under `key`, if `may` is.
+    pub(super) fn withdraw(&self, node: u8, key: u64, may: impl FnOnce() -> bool) -> Option<Bundle> {
         let depot = self.of(node);
         let mut found = None;
-        if depot.bytes.load(Relaxed) > 0 {
+        if depot.bytes.load(Relaxed) > 0 && may() {
             let mut state = depot.state.lock();
             found = state.piles[place_of(key)].take(|stack| stack.key() == key);
             let bytes = found.as_ref().map_or(0, |bundle| bytes_of(bundle.stack()));
@@ -122,7 +122,8 @@ impl Depots {
         }
         if found.is_none() {
             let (missed, times) = &depot.missed[place_of(key)];
-            let before = if missed.swap(key, Relaxed) == key { times.load(Relaxed) } else { 0 };
+            let before = if missed.load(Relaxed) == key { times.load(Relaxed) } else { 0 };
+            missed.store(key, Relaxed);
             times.store((before + 1).min(MISSED), Relaxed);
         }
         found

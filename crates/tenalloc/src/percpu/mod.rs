@@ -27,6 +27,8 @@ mod models;
 mod seq;
 mod shelf;
 mod stack;
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;
 
 use self::seq::Sequences;
 pub(crate) use self::shelf::{SETS, Shelf};

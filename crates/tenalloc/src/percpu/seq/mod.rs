@@ -12,7 +12,16 @@
 #[path = "x86_64.rs"]
 mod processor;
 
-#[cfg(any(not(target_arch = "x86_64"), not(target_os = "linux"), miri, feature = "loom"))]
+#[cfg(all(target_arch = "aarch64", target_os = "linux", not(miri), not(feature = "loom")))]
+#[path = "aarch64.rs"]
+mod processor;
+
+#[cfg(any(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    not(target_os = "linux"),
+    miri,
+    feature = "loom"
+))]
 #[path = "nowhere.rs"]
 mod processor;
 

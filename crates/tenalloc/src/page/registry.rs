@@ -1,15 +1,16 @@
 //! Which addresses are chunks: one bit for each 2 MiB of address space.
 //!
 //! The bitmap covers 47 bits of addresses (8 MiB of address space, of which a 4 KiB page is touched for each
-//! 64 GiB that hold a chunk), so one load tells whether a pointer may be followed to a chunk header. Addresses
-//! beyond (57-bit mappings must be asked for) are never ours.
+//! 64 GiB that hold a chunk), on aarch64 48 (16 MiB), so one load tells whether a pointer may be followed to a chunk
+//! header. Addresses beyond (57-bit, or there 52-bit, mappings must be asked for) are never ours.
 
 use super::chunk::CHUNK;
 use super::{PAGE, Source};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-const ADDRESS_BITS: u32 = 47;
+/// What the kernel gives a process that does not ask for more: x86-64 keeps one bit of 48 for itself, aarch64 has two tables.
+const ADDRESS_BITS: u32 = if cfg!(target_arch = "aarch64") { 48 } else { 47 };
 const WORDS: usize = (1 << ADDRESS_BITS) / CHUNK / 64;
 const BYTES: usize = WORDS * 8;
 

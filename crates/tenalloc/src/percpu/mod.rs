@@ -27,6 +27,8 @@ mod models;
 mod seq;
 mod shelf;
 mod stack;
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;
 
 use self::seq::Sequences;
 pub(crate) use self::shelf::{SETS, Shelf};
@@ -34,6 +36,7 @@ pub(crate) use self::stack::{Bundle, Piles, Stack, rounded};
 use crate::page::Topology;
 use crate::sync::{Rank, Ticket};
 use core::cell::{Cell, UnsafeCell};
+use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
@@ -125,7 +128,7 @@ impl<T> Areas<T> {
             // SAFETY: the caller's promise.
             unsafe {
                 at(areas, cpu).write(area);
-                at(areas, cpu).as_ref().shelf().as_mut().begin();
+                shelf(at(areas, cpu)).as_mut().begin();
             }
         }
         topology.for_each_cpu(|cpu, node| {
@@ -141,10 +144,28 @@ impl<T> Areas<T> {
         self.areas.cast()
     }
 
-    fn area(&self, cpu: u16) -> &Area<T> {
+    fn at(&self, cpu: u16) -> NonNull<Area<T>> {
         debug_assert!(cpu < self.cpus);
         // SAFETY: there is one a CPU, and callers pass CPUs of the topology.
-        unsafe { at(self.areas, cpu).as_ref() }
+        unsafe { at(self.areas, cpu) }
+    }
+
+    fn area(&self, cpu: u16) -> &Area<T> {
+        // SAFETY: `new` made it, it lives as long as this, and what its holder changes is in cells.
+        unsafe { self.at(cpu).as_ref() }
+    }
+
+    /// The caller has taken the area at `at`, and says so of it here.
+    #[inline(always)]
+    fn held(&self, at: NonNull<Area<T>>) -> Held<'_, T> {
+        crate::sync::acquired(Rank::Cpu, at.addr().get());
+        Held { at, areas: PhantomData }
+    }
+
+    /// The caller has come through the gate of the area of `cpu`, and said so when he began to wait there.
+    fn held_behind_gate(&self, cpu: u16) -> Held<'_, T> {
+        self.area(cpu).gated.set(true);
+        Held { at: self.at(cpu), areas: PhantomData }
     }
 
     /// A pointer from the stack in `slot` of this CPU's shelf, with the CPU's node for the low part of its key. `None`: it
@@ -212,16 +233,14 @@ impl<T> Areas<T> {
         area.gate.lock();
         // Behind the gate nobody stops it.
         match self.take_here(|| cpu) {
-            Some(here) if core::ptr::eq(here, area) => {
-                crate::sync::acquired(Rank::Cpu, core::ptr::from_ref(area) as usize);
+            Some(here) if here == self.at(cpu) => {
                 area.gated.set(true);
-                Held(area)
+                self.held(here)
             }
             // He was moved meanwhile.
             Some(elsewhere) => {
                 area.gate.unlock();
-                crate::sync::acquired(Rank::Cpu, core::ptr::from_ref(elsewhere) as usize);
-                Held(elsewhere)
+                self.held(elsewhere)
             }
             // Whoever has it does not run, or another CPU's is stopped.
             None => {
@@ -229,8 +248,7 @@ impl<T> Areas<T> {
                 area.state.stopped.store(1, SeqCst);
                 self.interrupt();
                 self.wait(cpu);
-                area.gated.set(true);
-                Held(area)
+                self.held_behind_gate(cpu)
             }
         }
     }
@@ -239,31 +257,30 @@ impl<T> Areas<T> {
     /// may be moved to another CPU right after: that he holds the area, not where he runs, keeps it to him.)
     #[inline(always)]
     pub(crate) fn try_lock_here(&self, cpu: impl FnOnce() -> u16) -> Option<Held<'_, T>> {
-        let area = self.take_here(cpu)?;
-        crate::sync::acquired(Rank::Cpu, core::ptr::from_ref(area) as usize);
-        Some(Held(area))
+        Some(self.held(self.take_here(cpu)?))
     }
 
     /// As [`try_lock_here`](Self::try_lock_here), from wherever the thread is: in a signal handler it may hold any lock,
     /// and since this waits for none their ranks do not matter.
     pub(crate) fn try_lock_from_anywhere(&self, cpu: impl FnOnce() -> u16) -> Option<Held<'_, T>> {
-        let area = self.take_here(cpu)?;
-        area.unranked.set(true);
-        Some(Held(area))
+        let held = Held { at: self.take_here(cpu)?, areas: PhantomData };
+        held.area().unranked.set(true);
+        Some(held)
     }
 
     #[inline(always)]
-    fn take_here(&self, cpu: impl FnOnce() -> u16) -> Option<&Area<T>> {
+    fn take_here(&self, cpu: impl FnOnce() -> u16) -> Option<NonNull<Area<T>>> {
         if let Some(sequences) = &self.sequences {
             // SAFETY: the areas are in place, as many as that, each beginning with a `State`.
-            return unsafe { Some(sequences.take(self.areas, self.cpus.into())?.as_ref()) };
+            return unsafe { sequences.take(self.areas, self.cpus.into()) };
         }
-        let area = self.area(cpu());
+        let cpu = cpu();
+        let area = self.area(cpu);
         let taken = area.gate.try_lock();
         if taken {
             area.gated.set(true);
         }
-        taken.then_some(area)
+        taken.then(|| self.at(cpu))
     }
 
     /// Takes the area of any CPU.
@@ -272,9 +289,7 @@ impl<T> Areas<T> {
         self.stop(cpu);
         self.interrupt();
         self.wait(cpu);
-        let area = self.area(cpu);
-        area.gated.set(true);
-        Held(area)
+        self.held_behind_gate(cpu)
     }
 
     /// Takes all areas together.
@@ -357,45 +372,58 @@ unsafe fn at<T>(areas: NonNull<Area<T>>, cpu: u16) -> NonNull<Area<T>> {
     unsafe { areas.byte_add(usize::from(cpu) * row::<Area<T>>()) }
 }
 
-impl<T> Area<T> {
-    fn shelf(&self) -> NonNull<Shelf> {
-        // SAFETY: a shelf follows each area.
-        unsafe { NonNull::from(self).byte_add(shelf_of::<Self>()).cast() }
-    }
+/// The shelf behind an area.
+///
+/// # Safety
+/// `area` comes from [`at`], and not from a reference to the area, which ends where the shelf begins.
+unsafe fn shelf<T>(area: NonNull<Area<T>>) -> NonNull<Shelf> {
+    // SAFETY: a row is an area and a shelf, and the pointer may go over all rows.
+    unsafe { area.byte_add(shelf_of::<Area<T>>()).cast() }
 }
 
 /// An area, held until this is dropped.
-pub(crate) struct Held<'a, T>(&'a Area<T>);
+pub(crate) struct Held<'a, T> {
+    /// One of the areas. No reference, since its shelf is held too.
+    at: NonNull<Area<T>>,
+    areas: PhantomData<&'a Areas<T>>,
+}
 
 impl<T> Held<'_, T> {
+    #[inline(always)]
+    fn area(&self) -> &Area<T> {
+        // SAFETY: areas live as long as the `Areas` that this borrows, and what a holder changes of one is in cells.
+        unsafe { self.at.as_ref() }
+    }
+
     /// The area's CPU.
     #[inline]
     pub(crate) fn cpu(&self) -> u16 {
-        self.0.cpu
+        self.area().cpu
     }
 
     /// The node of that CPU.
     #[inline]
     pub(crate) fn node(&self) -> u8 {
-        self.0.node as u8
+        self.area().node as u8
     }
 
     /// The CPU's shelf.
     pub(crate) fn shelf(&mut self) -> &mut Shelf {
-        // SAFETY: the area is held, and `&mut self` makes this the only reference.
-        unsafe { self.0.shelf().as_mut() }
+        // SAFETY: from `at`; the area is held, and `&mut self` makes this the only reference.
+        unsafe { shelf(self.at).as_mut() }
     }
 
     #[cold]
     fn through_the_gate(&self) {
-        self.0.gated.set(false);
-        self.0.state.taken.store(0, Release); // if it was taken in a sequence all the same
-        Areas::go_on(self.0);
+        let area = self.area();
+        area.gated.set(false);
+        area.state.taken.store(0, Release); // if it was taken in a sequence all the same
+        Areas::go_on(area);
     }
 
     #[cold]
     fn wake(&self) {
-        crate::sync::wake(&self.0.state.taken, 1);
+        crate::sync::wake(&self.area().state.taken, 1);
     }
 }
 
@@ -404,7 +432,7 @@ impl<T> Deref for Held<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the area is held.
-        unsafe { &*self.0.value.get() }
+        unsafe { &*self.area().value.get() }
     }
 }
 
@@ -412,20 +440,21 @@ impl<T> DerefMut for Held<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the area is held, and `&mut self` makes this the only reference.
-        unsafe { &mut *self.0.value.get() }
+        unsafe { &mut *self.area().value.get() }
     }
 }
 
 impl<T> Drop for Held<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if cfg!(debug_assertions) && !self.0.unranked.replace(false) {
+        let area = self.area();
+        if cfg!(debug_assertions) && !area.unranked.replace(false) {
             crate::sync::released(Rank::Cpu);
         }
-        if self.0.gated.get() {
+        if area.gated.get() {
             return self.through_the_gate();
         }
-        let State { taken, stopped } = &self.0.state;
+        let State { taken, stopped } = &area.state;
         taken.store(0, Release);
         // Whoever stops the area interrupts this CPU before he looks whether it is taken: either he sees the store, or
         // this load comes after the interruption and sees him. The processor orders the two for us only then; the
@@ -454,7 +483,7 @@ impl<T> All<'_, T> {
     /// All CPUs' shelves.
     pub(crate) fn shelves(&self) -> impl Iterator<Item = &Shelf> {
         // SAFETY: all areas are held, and `&self` keeps the mutable way closed.
-        (0..self.0.cpus).map(|cpu| unsafe { self.0.area(cpu).shelf().as_ref() })
+        (0..self.0.cpus).map(|cpu| unsafe { shelf(self.0.at(cpu)).as_ref() })
     }
 
     /// Each CPU's area and shelf.
@@ -462,7 +491,7 @@ impl<T> All<'_, T> {
         (0..self.0.cpus).map(|cpu| {
             let area = self.0.area(cpu);
             // SAFETY: all areas are held, and each is given out once.
-            unsafe { (cpu, area.node as u8, &mut *area.value.get(), area.shelf().as_mut()) }
+            unsafe { (cpu, area.node as u8, &mut *area.value.get(), shelf(self.0.at(cpu)).as_mut()) }
         })
     }
 }

@@ -41,8 +41,10 @@ pub(crate) struct Note {
 
 impl Stack {
     fn pointer(&self, index: u32) -> NonNull<*mut u8> {
-        // SAFETY: `limit` pointers follow the header, and callers stay below it.
-        unsafe { NonNull::from(self).add(1).cast::<*mut u8>().add(index as usize) }
+        // A reference to the header ends where the pointers begin: what may be reached through it does, too.
+        let end = core::ptr::from_ref(self).addr() + bytes(index);
+        // SAFETY: `limit` pointers follow the header, and callers stay below it; `create` exposed the block.
+        unsafe { NonNull::new_unchecked(core::ptr::with_exposed_provenance_mut(end)) }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -109,6 +111,7 @@ impl Bundle {
         };
         // SAFETY: a block of ours, large enough.
         unsafe { block.write(stack) };
+        block.as_ptr().expose_provenance();
         Some(Self(block))
     }
 

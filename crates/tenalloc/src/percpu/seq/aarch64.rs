@@ -1,0 +1,254 @@
+//! The sequences for aarch64: what `x86_64` does, and besides what that processor does unasked.
+//!
+//! Whoever had an area may have been moved to another CPU meanwhile, or came through its gate from there, and gives it
+//! back with a store-release of `taken` or of `stopped`. So both words are read by one load-acquire, before anything of
+//! the area. All else needs no order of its own: what was done on this CPU is in order for it, a thread that the kernel
+//! moves sees what was done where it was, and whoever stops the area sees what was done here since he interrupts this CPU.
+
+use super::Sequences;
+use crate::percpu::shelf::layout;
+use crate::percpu::{Slot, node_of, row, shelf_of};
+use core::arch::asm;
+use core::ptr::NonNull;
+
+/// There are sequences.
+pub(super) struct Here;
+
+/// Where the C library has its `__rseq_offset` and `__rseq_size`; null: it has none.
+pub(super) fn symbols() -> Option<(Here, *const isize, *const u32)> {
+    // Weak symbols and not dlsym, which may allocate: this runs before a malloc that is made of this works.
+    let (offset, size): (*const isize, *const u32);
+    // SAFETY: reads two entries of the linker's table, which it makes because they are named here; writes nothing but the
+    // two registers.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "adrp {offset}, :got:__rseq_offset",
+            "adrp {size}, :got:__rseq_size",
+            "ldr {offset}, [{offset}, :got_lo12:__rseq_offset]",
+            "ldr {size}, [{size}, :got_lo12:__rseq_size]",
+            offset = out(reg) offset,
+            size = out(reg) size,
+            options(nostack, pure, readonly, preserves_flags),
+        );
+    }
+    Some((Here, offset, size))
+}
+
+/// Loads and acquires. The newer one does not wait for earlier store-releases, of which giving an area back is one.
+#[cfg(target_feature = "rcpc")]
+macro_rules! acquire {
+    () => {
+        "ldapr"
+    };
+}
+#[cfg(not(target_feature = "rcpc"))]
+macro_rules! acquire {
+    () => {
+        "ldar"
+    };
+}
+
+// Where a key and its stack, and a length and its limit, are loaded as a pair.
+const _: () = assert!(layout::STACK == 8 && layout::LIMIT == 4);
+
+/// A sequence: from its label 4 to 5, and the last store in it commits. Interrupted before, the thread goes on at 6, which
+/// the kernel accepts because of the signature in front of it (a `brk` with a number that is glibc's and the kernel's), and
+/// from there at 2. Before 4 it says what it is about to run: the kernel forgets that at an interruption.
+///
+/// It begins alike in all: `{at}` becomes the row of this CPU, or it goes to 7 if there is none or somebody has the area.
+/// `aside` is what is done at 7 and ends in front of 9, which follows the commit. It lies in a subsection and not in a
+/// section of its own, since conditional branches reach no further than 1 MiB.
+macro_rules! sequence {
+    (aside: [$($aside:literal),*], sequence: [$($step:literal),* $(,)?], $self:ident, $areas:ident, $cpus:ident, $($operands:tt)*) => {
+        asm!(
+            ".pushsection __rseq_cs, \"aw\"",
+            ".balign 32",
+            "3:",
+            ".long 0, 0",
+            ".quad 4f, 5f - 4f, 6f",
+            ".popsection",
+            ".subsection 1",
+            ".inst 0xd428bc00",
+            "6:",
+            "b 2f",
+            "7:",
+            $($aside,)*
+            "b 9f",
+            ".previous",
+            "2:",
+            "mrs {t}, tpidr_el0",
+            "adrp {at}, 3b",
+            "add {t}, {t}, {rseq}",
+            "add {at}, {at}, :lo12:3b",
+            "str {at}, [{t}, #8]",
+            "4:",
+            "ldr {at:w}, [{t}, #4]",
+            "cmp {at:w}, {cpus:w}",
+            "b.hs 7b",
+            "madd {at}, {at}, {size}, {areas}",
+            concat!(acquire!(), " {t}, [{at}]"),
+            "cbnz {t}, 7b",
+            $($step,)*
+            "5:",
+            "9:",
+            t = out(reg) _,
+            rseq = in(reg) $self.offset,
+            cpus = in(reg) $cpus,
+            areas = in(reg) $areas.as_ptr(),
+            size = in(reg) row::<A>(),
+            $($operands)*
+            options(nostack),
+        )
+    };
+}
+
+impl Sequences {
+    /// Takes the area of this CPU: returns it if both words at its start were zero, of which the first is now 1.
+    /// Nothing else is written.
+    ///
+    /// # Safety
+    /// There are `cpus` areas of type `A` in a row; each begins with two 32-bit words, on an address of 8.
+    #[inline(always)]
+    pub(in crate::percpu) unsafe fn take<A>(&self, areas: NonNull<A>, cpus: u32) -> Option<NonNull<A>> {
+        let place: *mut A;
+        // SAFETY: `detect` found the thread's area registered by the C library, at this offset. The one other store goes
+        // to the first word of row number `cpu`, which exists since the number is compared with `cpus` first; a sequence
+        // that is begun again has not made it.
+        unsafe {
+            sequence!(
+                aside: ["mov {at}, xzr"],
+                sequence: ["mov {t:w}, #1", "str {t:w}, [{at}]"],
+                self, areas, cpus,
+                at = out(reg) place,
+            );
+        }
+        NonNull::new(place)
+    }
+
+    /// Pops the stack in `slot` of this CPU's shelf, with the CPU's node in the low part of its key.
+    ///
+    /// # Safety
+    /// There are `cpus` rows in a row, each an area of type `A` that begins as all do and a shelf; `slot.set` is below
+    /// `SETS`.
+    #[inline(always)]
+    pub(in crate::percpu) unsafe fn pop<A>(
+        &self,
+        areas: NonNull<A>,
+        cpus: u32,
+        slot: Slot,
+    ) -> Option<NonNull<u8>> {
+        const { assert!(shelf_of::<A>() < 4096 * 8, "an offset in one instruction") };
+        let pointer: *mut u8;
+        // What is stored before the commit is where it looked.
+        //
+        // SAFETY: `detect` found the thread's area registered. The row exists, as its number is compared with `cpus` first;
+        // nobody has it, so its shelf is this CPU's to read and write until the sequence is interrupted. An entry with this
+        // key (never 0) has a stack, whose pointer number `len - 1` is read, and then its length written.
+        unsafe {
+            sequence!(
+                aside: ["mov {pointer}, xzr"],
+                sequence: [
+                    "ldr {t:w}, [{at}, #{node}]",
+                    "add {entry}, {at}, {set}",
+                    "orr {t}, {t}, {key}",
+                    "ldp {pointer}, {stack}, [{entry}]",
+                    "cmp {pointer}, {t}",
+                    "b.eq 8f",
+                    "ldp {pointer}, {stack}, [{entry}, #{next}]!",
+                    "cmp {pointer}, {t}",
+                    "b.ne 7b",
+                    "8:",
+                    "str {entry}, [{at}, #{shelf}]",
+                    "ldr {t:w}, [{stack}]",
+                    "subs {t:w}, {t:w}, #1",
+                    "b.lo 7b",
+                    "add {pointer}, {stack}, {t}, lsl #3",
+                    "ldr {pointer}, [{pointer}, #{pointers}]",
+                    "str {t:w}, [{stack}]",
+                ],
+                self, areas, cpus,
+                pointer = out(reg) pointer,
+                at = out(reg) _,
+                entry = out(reg) _,
+                stack = out(reg) _,
+                key = in(reg) slot.key,
+                set = in(reg) (slot.set << layout::SET_SHIFT) + shelf_of::<A>() + layout::SETS,
+                node = const node_of(),
+                shelf = const shelf_of::<A>(),
+                pointers = const layout::POINTERS,
+                next = const layout::ENTRY,
+            );
+        }
+        NonNull::new(pointer)
+    }
+
+    /// Pushes to the stack in `slot` of this CPU's shelf, whose key's low part is read from `low`, unless the same pointer
+    /// is the last there.
+    ///
+    /// # Safety
+    /// As for [`pop`](Self::pop), and `low` may be read.
+    #[inline(always)]
+    pub(in crate::percpu) unsafe fn push<A>(
+        &self,
+        areas: NonNull<A>,
+        cpus: u32,
+        slot: Slot,
+        low: *const u32,
+        pointer: NonNull<u8>,
+    ) -> bool {
+        const { assert!(shelf_of::<A>() < 4096 * 8, "an offset in one instruction") };
+        let done: u64;
+        // What is stored before the commit lies above the length of the stack.
+        //
+        // SAFETY: `detect` found the thread's area registered. The row exists, as its number is compared with `cpus` first;
+        // nobody has it, so its shelf is this CPU's to read and write until the sequence is interrupted. Its word `last` is
+        // always an entry of it, and an entry with this key (never 0) has a stack with room for `limit` pointers: number
+        // `len`, compared with that, is written, and then the length. In front of the first pointer lies the header.
+        unsafe {
+            sequence!(
+                aside: ["mov {len}, xzr"],
+                sequence: [
+                    "ldr {t:w}, [{low}]",
+                    "ldr {len}, [{at}, #{shelf}]",
+                    "orr {t}, {t}, {key}",
+                    "ldp {limit}, {stack}, [{len}]",
+                    "cmp {limit}, {t}",
+                    "b.eq 8f",
+                    "add {at}, {at}, {set}",
+                    "ldp {limit}, {stack}, [{at}]",
+                    "cmp {limit}, {t}",
+                    "b.eq 8f",
+                    "ldp {limit}, {stack}, [{at}, #{next}]",
+                    "cmp {limit}, {t}",
+                    "b.ne 7b",
+                    "8:",
+                    "ldp {len:w}, {limit:w}, [{stack}]",
+                    "cmp {len:w}, {limit:w}",
+                    "b.hs 7b",
+                    "add {at}, {stack}, {len}, lsl #3",
+                    "ldr {t}, [{at}, #{pointers} - 8]",
+                    "cmp {t}, {pointer}",
+                    "b.eq 7b",
+                    "str {pointer}, [{at}, #{pointers}]",
+                    "add {len:w}, {len:w}, #1",
+                    "str {len:w}, [{stack}]",
+                ],
+                self, areas, cpus,
+                at = out(reg) _,
+                len = out(reg) done,
+                limit = out(reg) _,
+                stack = out(reg) _,
+                low = in(reg) low,
+                pointer = in(reg) pointer.as_ptr(),
+                key = in(reg) slot.key,
+                set = in(reg) (slot.set << layout::SET_SHIFT) + shelf_of::<A>() + layout::SETS,
+                shelf = const shelf_of::<A>(),
+                pointers = const layout::POINTERS,
+                next = const layout::ENTRY,
+            );
+        }
+        done != 0
+    }
+}

@@ -99,10 +99,9 @@ impl Controller {
         stat.stock_bound_bytes = u64::from(self.topology().cpus()) * Self::SLACK_PER_CPU;
         stat.forced_bytes = inner.forced_bytes.load(Relaxed);
         let (groups, nodes) = inner.tree.counts();
-        let (_, forwarded) = inner.owners.counts();
         stat.groups = groups.into();
         stat.removed_held = u64::from(nodes) - 1 - stat.groups;
-        stat.orphans = forwarded.into();
+        stat.orphans = inner.owners.forwarded().into();
         stat
     }
 

@@ -193,7 +193,7 @@ impl Controller {
             record.shrink(inner);
         });
         inner.drain_within(inner.root_node());
-        let records = inner.tree.trim(&inner.meta) + inner.owners.trim(&inner.meta);
+        let records = inner.tree.trim(&inner.owners, &inner.meta);
         (records + inner.chunks.trim()) as u64
     }
 

@@ -133,9 +133,9 @@ impl Controller {
 
     pub(crate) fn group_of(&self, owner: u32) -> Group {
         let inner = self.inner();
-        let _cpu = inner.lock_cpu();
-        let owner = inner.owners.get(inner.owners.resolve(owner));
-        // SAFETY: a current owner's node is in place while the CPU's lock is held, and is held from here on.
+        let cpu = inner.lock_cpu();
+        let owner = inner.owners.get(inner.owners.enter(owner, cpu.cpu()));
+        // SAFETY: the node of an owner that this CPU entered is in place while its lock is held, and is held from here on.
         unsafe {
             let node = NonNull::new_unchecked(owner.node.load(Acquire));
             inner.tree.hold(node.as_ref());

@@ -4,6 +4,7 @@
 //! in place. Only a charge that meets a limit lets go of it, to collect what other CPUs hold in advance.
 
 use super::knobs::{self, Event};
+use super::owner::Entered;
 use super::stock::{BATCH, Slot, TABLE};
 use super::tree::{Node, Path};
 use super::{Group, throttle};
@@ -52,7 +53,10 @@ impl Inner {
                 return Ok((cpu, id));
             }
             let record = self.owners.get(id);
-            // SAFETY: a current owner's node is in place while the CPU's lock is held.
+            if !record.enter(cpu.cpu()) {
+                continue;
+            }
+            // SAFETY: the node of an owner that this CPU entered is in place while its lock is held.
             let node = unsafe { &*record.node.load(Acquire) };
             // Whole pages and some more at first; only what is needed where that does not fit.
             let batch = self.batch(&cpu, bytes);
@@ -147,9 +151,9 @@ impl Inner {
     /// Charges `bytes` to the group of `owner` whatever its limits are.
     pub(crate) fn charge_forced(&self, owner: u32, bytes: u64) {
         let cpu = self.lock_cpu();
-        let id = self.owners.resolve(owner);
+        let id = self.owners.enter(owner, cpu.cpu());
         let record = self.owners.get(id);
-        // SAFETY: a current owner's node is in place while the CPU's lock is held.
+        // SAFETY: as in `charge_tree`.
         let mut at = Some(unsafe { &*record.node.load(Acquire) });
         while let Some(node) = at {
             node.counter.force(bytes);
@@ -210,6 +214,9 @@ impl Inner {
             return true;
         }
         let record = self.owners.get(owner);
+        if !record.enter(cpu.cpu()) {
+            return false;
+        }
         // SAFETY: as in `charge_tree`.
         let node = unsafe { &*record.node.load(Acquire) };
         let batch = self.batch(cpu, bytes);
@@ -229,12 +236,14 @@ impl Inner {
     /// Gives back what was charged to `owner` for an object, to the group that it speaks for now.
     #[inline]
     pub(crate) fn uncharge(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) {
-        let record = self.owners.get(owner);
-        let id = if record.is_forwarded() { self.owners.hand_over(owner, bytes) } else { owner };
+        let mut id = owner;
+        while !self.owners.get(id).enter(cpu.cpu()) {
+            id = self.owners.hand_over(id, bytes);
+        }
         self.keep(cpu, id, bytes);
     }
 
-    /// Puts bytes that are charged to `owner` into the CPU's stock.
+    /// Puts bytes that are charged to `owner`, which this CPU entered, into the CPU's stock.
     fn keep(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) {
         if self.config.exact_charges || cpu.waited && self.passes_stock(cpu, owner) {
             cpu.returned = true;
@@ -281,15 +290,29 @@ impl Inner {
             return;
         }
         let record = self.owners.get(owner);
-        // SAFETY: the node of an owner with a slot in a stock, or a current one, is in place while the CPU's
-        // lock is held: removal drains the slots before the node can go.
+        // SAFETY: the node of an owner that a CPU entered is in place while the lock of that CPU is held: removal visits
+        // it before the node can go. Only CPUs that entered an owner keep something of it.
         let node = unsafe { &*record.node.load(Acquire) };
         self.uncharge_up(node, bytes);
         record.charged.fetch_sub(bytes, Release);
     }
 
-    /// Takes `owner`, just forwarded, out of every CPU's stock.
-    pub(crate) fn drain_owner(&self, owner: u32) {
+    /// Takes `owner`, just forwarded, off the CPUs that entered it, or `all` of them.
+    pub(crate) fn drain_owner(&self, owner: u32, entered: Entered, all: bool) {
+        match entered {
+            Entered::Nowhere if !all => return,
+            Entered::Only(cpu) if !all => {
+                let mut here = self.lock_cpu();
+                if here.cpu() == cpu {
+                    self.uncharge_ready_here(&mut here, owner, |id, bytes| self.return_to_tree(id, bytes));
+                    if let Some(slot) = here.stock.drain_owner(owner) {
+                        self.return_to_tree(slot.owner, slot.bytes.into());
+                    }
+                    return;
+                }
+            }
+            _ => {}
+        }
         let mut all = self.areas.lock_all();
         self.uncharge_ready(&mut all, |id| id == owner, |id, bytes| self.return_to_tree(id, bytes));
         for (.., area, _) in all.rows() {

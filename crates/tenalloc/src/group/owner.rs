@@ -6,6 +6,11 @@
 //! (union-find, path compression: Tarjan 1975), so it stays near one step. Linux instead splices a list and
 //! rewrites every inherited handle.
 //!
+//! A current owner also knows where it was used: nowhere, on one CPU, or on several. Who is about to keep something of it
+//! on a CPU (bytes in the stock, ready objects), or to look at its node, *enters* it first, in the same word that a removal
+//! puts the forward into: so either the removal visits that CPU, or who comes sees the forward. A group that was used on
+//! the CPU that removes it, or on none, is removed without stopping anybody.
+//!
 //! `charged` counts the bytes that went into the tree through an owner. A forwarded owner keeps no stock, so
 //! when its `charged` falls to zero its last object is gone, and so is it.
 
@@ -31,39 +36,94 @@ pub(crate) struct Record {
     pub(crate) node: AtomicPtr<Node>,
     /// Bytes in the tree through this owner, stocks included.
     pub(crate) charged: AtomicU64,
-    /// Id of the owner that took over; 0: none, this one is current.
-    forward: AtomicU32,
+    /// With [`FORWARDED`] the id of the owner that took over. Without: this one is current; 0 if no CPU entered it, the
+    /// number of the only one and 1, or [`MANY`].
+    state: AtomicU32,
     /// Owners forwarded to this one, and who else holds it (its node, `Owner` handles): it falls under the lock. While
     /// the record is free: the next such.
     refs: AtomicU32,
 }
 
+const FORWARDED: u32 = 1 << 31;
+const MANY: u32 = FORWARDED - 1;
+
 #[cfg(not(feature = "loom"))]
 const _: () = assert!(core::mem::size_of::<Record>() == 24);
+
+/// Where an owner was used before it was forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entered {
+    Nowhere,
+    Only(u16),
+    Anywhere,
+}
 
 impl Record {
     #[inline]
     pub(crate) fn is_forwarded(&self) -> bool {
-        self.forward.load(Acquire) != 0
+        self.state.load(Acquire) & FORWARDED != 0
+    }
+
+    /// `cpu` may have something of this owner from now on, and may look at its node while its area is held, which the caller
+    /// holds. False: it is forwarded.
+    #[inline]
+    pub(crate) fn enter(&self, cpu: u16) -> bool {
+        let mine = u32::from(cpu) + 1;
+        // A forward that is seen late does no harm: who removes the group visits this CPU then.
+        self.state.load(Acquire) == mine || self.enter_first(mine)
+    }
+
+    fn enter_first(&self, mine: u32) -> bool {
+        let mut seen = self.state.load(Acquire);
+        loop {
+            if seen & FORWARDED != 0 {
+                return false;
+            }
+            if seen == mine || seen == MANY {
+                return true;
+            }
+            let new = if seen == 0 { mine } else { MANY };
+            match self.state.compare_exchange(seen, new, AcqRel, Acquire) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The owner that took over, as far as it is known to: 0 for none.
+    fn forward(&self) -> u32 {
+        let state = self.state.load(Relaxed);
+        if state & FORWARDED != 0 { state - FORWARDED } else { 0 }
+    }
+
+    fn set_forward(&self, to: u32) {
+        self.state.store(FORWARDED | to, Release);
     }
 }
 
-pub(crate) struct Free {
-    list: u32,
-    high: u32,
-    live: u32,
-    forwarded: u32,
+/// Ids to be given out, behind a lock of the caller's: only who makes groups needs them.
+pub(crate) struct Ids(u32);
+
+impl Ids {
+    pub(crate) const fn new() -> Self {
+        Self(0)
+    }
 }
 
 pub(crate) struct Owners {
     table: Table<Record>,
-    state: Lock<Free>,
+    /// How many owners are forwarded; guards the forwards.
+    state: Lock<u32>,
+    /// Free records, as a stack that is only ever taken whole.
+    freed: AtomicU32,
+    /// The first id that was never used. Changed with the [`Ids`].
+    high: AtomicU32,
 }
 
 impl Owners {
     pub(crate) fn new() -> Self {
-        let free = Free { list: 0, high: FIRST, live: 0, forwarded: 0 };
-        Self { table: Table::new(), state: Lock::new(Rank::Owners, free) }
+        let (freed, high) = (AtomicU32::new(0), AtomicU32::new(FIRST));
+        Self { table: Table::new(), state: Lock::new(Rank::Owners, 0), freed, high }
     }
 
     /// Its lock, for a fork.
@@ -81,35 +141,41 @@ impl Owners {
     }
 
     /// A new owner for `node`, which holds it.
-    pub(crate) fn create(&self, node: NonNull<Node>, meta: &Meta) -> Result<u32> {
-        let mut s = self.state.lock();
-        let id = match s.list {
-            0 => s.high,
-            id => id,
-        };
-        let record = self.table.grow(id, meta, "owners")?;
-        if s.list == 0 {
-            s.high = id.checked_add(1).ok_or(Error::Full { table: "owners" })?;
-        } else {
-            s.list = self.get(id).refs.load(Relaxed);
+    pub(crate) fn create(&self, ids: &mut Ids, node: NonNull<Node>, meta: &Meta) -> Result<u32> {
+        if ids.0 == 0 && self.freed.load(Relaxed) != 0 {
+            ids.0 = self.freed.swap(0, Acquire);
         }
+        let high = self.high.load(Relaxed);
+        let id = if ids.0 == 0 { high } else { ids.0 };
+        if id >= MANY {
+            return Err(Error::Full { table: "owners" });
+        }
+        let record = self.table.grow(id, meta, "owners")?;
         // SAFETY: as in `get`.
         let r = unsafe { record.as_ref() };
+        if ids.0 == 0 {
+            self.high.store(high + 1, Relaxed);
+        } else {
+            ids.0 = r.refs.load(Relaxed);
+        }
         r.node.store(node.as_ptr(), Relaxed);
-        r.charged.store(0, Relaxed);
         r.refs.store(1, Relaxed);
-        r.forward.store(0, Release);
-        s.live += 1;
+        r.state.store(0, Release);
+        // Last: who has the id from an entry that he read too late looks at this first.
+        r.charged.store(0, Release);
         Ok(id)
     }
 
-    /// From now on `to` speaks for `id`. The caller then drains `id` from every CPU's stock.
-    pub(crate) fn forward(&self, id: u32, to: u32) {
-        let mut s = self.state.lock();
-        let to = self.resolve_locked(&mut s, to);
+    /// From now on `to`, which is current, speaks for `id`. The caller then drains `id` where it was entered.
+    pub(crate) fn forward(&self, id: u32, to: u32) -> Entered {
+        let mut forwarded = self.state.lock();
         self.get(to).refs.fetch_add(1, Relaxed);
-        self.get(id).forward.store(to, Release);
-        s.forwarded += 1;
+        *forwarded += 1;
+        match self.get(id).state.swap(FORWARDED | to, AcqRel) {
+            0 => Entered::Nowhere,
+            MANY => Entered::Anywhere,
+            cpu => Entered::Only((cpu - 1) as u16),
+        }
     }
 
     /// The owner that now speaks for `id`. An id is current until a forward is seen; seeing it late is
@@ -119,10 +185,21 @@ impl Owners {
         if self.get(id).is_forwarded() { self.resolve_locked(&mut self.state.lock(), id) } else { id }
     }
 
-    fn resolve_locked(&self, s: &mut Guard<'_, Free>, id: u32) -> u32 {
+    /// As [`resolve`](Self::resolve), and `cpu`, whose lock the caller holds, has entered that owner: its node is in place.
+    #[inline]
+    pub(crate) fn enter(&self, id: u32, cpu: u16) -> u32 {
+        loop {
+            let id = self.resolve(id);
+            if self.get(id).enter(cpu) {
+                return id;
+            }
+        }
+    }
+
+    fn resolve_locked(&self, s: &mut Guard<'_, u32>, id: u32) -> u32 {
         let mut end = id;
         loop {
-            match self.get(end).forward.load(Relaxed) {
+            match self.get(end).forward() {
                 0 => break,
                 next => end = next,
             }
@@ -131,9 +208,9 @@ impl Owners {
         let mut at = id;
         while at != end {
             let record = self.get(at);
-            let next = record.forward.load(Relaxed);
+            let next = record.forward();
             if next != end {
-                record.forward.store(end, Relaxed);
+                record.set_forward(end);
                 self.get(end).refs.fetch_add(1, Relaxed);
                 self.get(next).refs.fetch_sub(1, Relaxed);
                 self.free_if_done(s, next);
@@ -150,7 +227,7 @@ impl Owners {
     /// `None`: it was freed meanwhile. (One that is in use again by now is its new group's.)
     pub(crate) fn resolve_loose(&self, id: u32) -> Option<u32> {
         let mut s = self.state.lock();
-        let freed = self.get(id).charged.load(Relaxed) == FREED;
+        let freed = self.get(id).charged.load(Acquire) == FREED;
         // The way from a freed owner is not to be followed: it does not count on it any more.
         (!freed).then(|| self.resolve_locked(&mut s, id))
     }
@@ -190,19 +267,24 @@ impl Owners {
 
     /// Frees a forwarded owner that nothing refers to, and then those it was forwarded to, if that was their
     /// last reference.
-    fn free_if_done(&self, s: &mut Guard<'_, Free>, mut id: u32) {
+    fn free_if_done(&self, s: &mut Guard<'_, u32>, mut id: u32) {
         loop {
             let r = self.get(id);
-            let next = r.forward.load(Relaxed);
+            let next = r.forward();
             let done = next != 0 && r.charged.load(Acquire) == 0 && r.refs.load(Relaxed) == 0;
             if !done {
                 return;
             }
             r.charged.store(FREED, Relaxed);
-            r.refs.store(s.list, Relaxed);
-            s.list = id;
-            s.live -= 1;
-            s.forwarded -= 1;
+            **s -= 1;
+            let mut first = self.freed.load(Relaxed);
+            loop {
+                r.refs.store(first, Relaxed);
+                match self.freed.compare_exchange(first, id, Release, Relaxed) {
+                    Ok(_) => break,
+                    Err(now) => first = now,
+                }
+            }
             self.get(next).refs.fetch_sub(1, Relaxed);
             id = next;
         }
@@ -215,39 +297,41 @@ impl Owners {
         record.is_forwarded() && !matches!(record.charged.load(Relaxed), 0 | FREED)
     }
 
-    /// Owners, and those of them whose group was removed.
-    pub(crate) fn counts(&self) -> (u32, u32) {
-        let s = self.state.lock();
-        (s.live, s.forwarded)
+    /// Owners whose group was removed.
+    pub(crate) fn forwarded(&self) -> u32 {
+        *self.state.lock()
     }
 
     /// Gives back the memory of records behind the last owner in use. Bytes.
-    pub(crate) fn trim(&self, meta: &Meta) -> usize {
-        let mut s = self.state.lock();
-        let touched = s.high;
-        while s.high > FIRST && self.get(s.high - 1).charged.load(Relaxed) == FREED {
-            s.high -= 1;
+    pub(crate) fn trim(&self, ids: &mut Ids, meta: &Meta) -> usize {
+        let _no_more = self.state.lock();
+        let touched = self.high.load(Relaxed);
+        let mut high = touched;
+        while high > FIRST && self.get(high - 1).charged.load(Relaxed) == FREED {
+            high -= 1;
         }
-        let (mut at, mut kept) = (s.list, 0);
-        while at != 0 && s.high < touched {
-            let next = self.get(at).refs.load(Relaxed);
-            if at < s.high {
-                self.get(at).refs.store(kept, Relaxed);
-                kept = at;
+        let mut kept = 0;
+        for first in [core::mem::take(&mut ids.0), self.freed.swap(0, Acquire)] {
+            let mut at = first;
+            while at != 0 {
+                let next = self.get(at).refs.load(Relaxed);
+                if at < high {
+                    self.get(at).refs.store(kept, Relaxed);
+                    kept = at;
+                }
+                at = next;
             }
-            at = next;
         }
-        if s.high < touched {
-            s.list = kept;
-        }
+        ids.0 = kept;
+        self.high.store(high, Relaxed);
         // SAFETY: free records. Who has the id of one from an entry that he read too late (`resolve_loose`) finds an owner
         // that nobody took over, without a node.
-        unsafe { self.table.shrink(s.high, touched, meta) }
+        unsafe { self.table.shrink(high, touched, meta) }
     }
 
     /// Bytes of the records that are resident.
     pub(crate) fn resident(&self) -> usize {
-        self.table.resident(self.state.lock().high)
+        self.table.resident(self.high.load(Relaxed))
     }
 
     /// # Safety
@@ -273,7 +357,7 @@ mod loomed {
             Self(core::array::from_fn(|_| Record {
                 node: AtomicPtr::new(core::ptr::null_mut()),
                 charged: AtomicU64::new(0),
-                forward: AtomicU32::new(0),
+                state: AtomicU32::new(0),
                 refs: AtomicU32::new(0),
             }))
         }
@@ -306,17 +390,41 @@ mod tests {
     /// An id that was read a moment ago is asked for when its owner is gone, and its parent's group too.
     #[test]
     fn a_freed_owner_leads_nowhere() {
-        let (owners, meta) = (Owners::new(), Meta::new(&Os));
-        let [root, parent, child] = [(); 3].map(|()| owners.create(NonNull::dangling(), &meta).unwrap());
+        let (owners, mut ids, meta) = (Owners::new(), Ids::new(), Meta::new(&Os));
+        let [root, parent, child] =
+            [(); 3].map(|()| owners.create(&mut ids, NonNull::dangling(), &meta).unwrap());
         owners.forward(child, parent);
         assert_eq!(owners.resolve_loose(child), Some(parent));
         owners.release(child); // its last reference
         assert_eq!(owners.resolve_loose(child), None);
         owners.forward(parent, root);
         assert_eq!(owners.resolve_loose(child), None);
-        assert_eq!((owners.resolve_loose(parent), owners.counts()), (Some(root), (2, 1)));
+        assert_eq!((owners.resolve_loose(parent), owners.forwarded()), (Some(root), 1));
         owners.release(parent);
-        assert_eq!(owners.counts(), (1, 0), "it went with its last reference");
+        assert_eq!(owners.forwarded(), 0, "it went with its last reference");
+        let again = [(); 3].map(|()| owners.create(&mut ids, NonNull::dangling(), &meta).unwrap());
+        assert_eq!(again, [parent, child, child + 1], "what went last is used first");
+        // SAFETY: nobody uses them any more.
+        unsafe {
+            owners.drop_table(&meta);
+            meta.release();
+        }
+    }
+
+    #[test]
+    fn an_owner_knows_where_it_was_used() {
+        let (owners, mut ids, meta) = (Owners::new(), Ids::new(), Meta::new(&Os));
+        let mut make = || owners.create(&mut ids, NonNull::dangling(), &meta).unwrap();
+        let (root, used) = (make(), [&[][..], &[0], &[65_535, 65_535], &[3, 4], &[0, 1, 0]]);
+        let entered = used.map(|cpus| {
+            let id = make();
+            assert!(cpus.iter().all(|cpu| owners.enter(id, *cpu) == id));
+            let entered = owners.forward(id, root);
+            assert!(!owners.get(id).enter(0) && owners.enter(id, 7) == root);
+            entered
+        });
+        let (one, last) = (Entered::Only(0), Entered::Only(65_535));
+        assert_eq!(entered, [Entered::Nowhere, one, last, Entered::Anywhere, Entered::Anywhere]);
         // SAFETY: nobody uses them any more.
         unsafe {
             owners.drop_table(&meta);

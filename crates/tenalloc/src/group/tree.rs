@@ -1,4 +1,4 @@
-//! The tree of groups: nodes, names, creation, removal, look-up.
+//! The tree of groups: its nodes, and how they are found. `make` and `remove` are how they come and go.
 //!
 //! A node stays in its table until it is removed *and* its last handle is dropped *and* its last child's node
 //! is gone; so a node's `parent` is always good to follow.
@@ -6,24 +6,24 @@
 mod bytes;
 #[cfg(not(feature = "loom"))]
 mod fork;
+mod make;
 mod name;
 mod names;
+mod remove;
 
 use self::name::Name;
 pub(crate) use self::name::Path;
-use self::names::{Names, hash};
+use self::names::{Ahead, Names, Spelled};
 use super::counter::Counter;
-use crate::controller::Inner;
-use crate::error::{Error, Result};
 use crate::group::knobs::Knobs;
-use crate::group::owner::Owners;
+use crate::group::owner::{Ids, Owners};
 use crate::lru::index::Indexes;
 use crate::lru::lists::{Lists, chain_in, chain_out, chain_turn};
 use crate::meta::Meta;
 use crate::sync::{Guard, Lock, Rank};
 use crate::table::Table;
 use core::cell::UnsafeCell;
-use core::ptr::{NonNull, null, null_mut};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 
 /// Longest name of a group, bytes.
@@ -41,7 +41,8 @@ pub(crate) struct Node {
     name: Name,
     removed: AtomicBool,
     pub(crate) owner: u32,
-    /// Handles, and nodes of children.
+    /// Handles; the tree, until it is removed; and removed children whose nodes are still there. (Those that are not removed
+    /// need no count: a group with children is not removed.)
     holders: AtomicU32,
     id: u32,
     links: UnsafeCell<Links>,
@@ -61,6 +62,7 @@ struct Links {
     first_child: u32,
     next: u32,
     prev: u32,
+    /// [`NIL`] while the record is free.
     children: u32,
 }
 
@@ -111,6 +113,7 @@ impl Node {
 /// What the tree's lock guards besides the nodes' links.
 pub(crate) struct State {
     hash: Names,
+    owners: Ids,
     groups: u32,
     free: u32,
     high: u32,
@@ -127,13 +130,14 @@ unsafe impl Send for State {}
 pub(crate) struct Tree {
     table: Table<Node>,
     state: Lock<State>,
+    ahead: Ahead,
 }
 
 impl Tree {
     pub(crate) fn new() -> Self {
-        let state =
-            State { hash: Names::new(), groups: 0, free: NIL, high: 0, nodes: 0, made: 0, name_bytes: 0 };
-        Self { table: Table::new(), state: Lock::new(Rank::Tree, state) }
+        let (hash, owners) = (Names::new(), Ids::new());
+        let state = State { hash, owners, groups: 0, free: NIL, high: 0, nodes: 0, made: 0, name_bytes: 0 };
+        Self { table: Table::new(), state: Lock::new(Rank::Tree, state), ahead: Ahead::new() }
     }
 
     fn node(&self, id: u32) -> &Node {
@@ -152,158 +156,6 @@ impl Tree {
         change(unsafe { &mut *self.node(id).links.get() });
     }
 
-    /// Makes a group; `parent` is `None` once, for the root. The new node has one holder: the caller.
-    pub(crate) fn create(&self, inner: &Inner, parent: Option<&Node>, name: &str) -> Result<NonNull<Node>> {
-        let bad = name.is_empty()
-            || name.len() > NAME_MAX
-            || name.contains(['/', '\0'])
-            || matches!(name, "." | "..");
-        if parent.is_some() && bad {
-            return Err(Error::BadName);
-        }
-        if core::iter::successors(parent, |node| node.parent()).nth(MAX_DEPTH).is_some() {
-            return Err(Error::Full { table: "levels of groups" });
-        }
-        let hash = parent.map_or(0, |p| hash(p, name));
-        let mut s = self.state.lock();
-        if let Some(p) = parent {
-            if p.is_removed() {
-                return Err(Error::GroupRemoved);
-            }
-            if self.find(&s, p, name, hash).is_some() {
-                return Err(Error::Exists);
-            }
-        }
-        let id = if s.free == NIL { s.high } else { s.free };
-        if parent.is_some() {
-            self.make_place(&mut s, id, &inner.meta)?;
-        }
-        let record = self.table.grow(id, &inner.meta, "groups")?;
-        let text = Name::new(name, &inner.meta)?;
-        let owner = match inner.owners.create(record, &inner.meta) {
-            Ok(owner) => owner,
-            Err(e) => {
-                // SAFETY: just made.
-                unsafe { text.free(&inner.meta) };
-                return Err(e);
-            }
-        };
-        // Nothing fails from here on.
-        if s.free == NIL {
-            s.high += 1;
-        } else {
-            s.free = self.links(id, &s).next;
-        }
-        let first = parent.map(|p| self.links(p.id, &s).first_child);
-        s.name_bytes += text.outside();
-        // SAFETY: the record is free, so nobody else looks at it.
-        unsafe {
-            record.write(Node {
-                counter: Counter::new(),
-                parent: parent.map_or(null(), core::ptr::from_ref),
-                name: text,
-                removed: AtomicBool::new(false),
-                owner,
-                holders: AtomicU32::new(1),
-                id,
-                links: UnsafeCell::new(Links {
-                    first_child: NIL,
-                    next: first.unwrap_or(NIL),
-                    prev: NIL,
-                    children: 0,
-                }),
-                chain: UnsafeCell::new(null_mut()),
-                knobs: AtomicPtr::new(null_mut()),
-                frozen: AtomicBool::new(false),
-                made: s.made,
-            });
-        }
-        if let Some(p) = parent {
-            p.holders.fetch_add(1, Relaxed);
-            if let Some(first) = first.filter(|f| *f != NIL) {
-                self.edit(first, &mut s, |l| l.prev = id);
-            }
-            self.edit(p.id, &mut s, |l| {
-                l.first_child = id;
-                l.children += 1;
-            });
-            s.hash.put(hash, id);
-            s.groups += 1;
-        }
-        s.nodes += 1;
-        s.made = s.made.wrapping_add(1);
-        Ok(record)
-    }
-
-    /// Takes a group out of the tree: no new charges through its handles, its owner forwarded to the parent's.
-    /// Cost: one visit of each CPU, whatever the number of objects.
-    pub(crate) fn remove(&self, inner: &Inner, node: &Node) -> Result<()> {
-        let mut s = self.state.lock();
-        let Some(parent) = node.parent() else { return Err(Error::Root) };
-        if node.is_removed() {
-            return Err(Error::GroupRemoved);
-        }
-        let links = self.links(node.id, &s);
-        if links.children > 0 {
-            return Err(Error::GroupBusy { children: links.children });
-        }
-        node.removed.store(true, Release);
-        self.hash_out(&mut s, node);
-        if links.prev == NIL {
-            self.edit(parent.id, &mut s, |l| l.first_child = links.next);
-        } else {
-            self.edit(links.prev, &mut s, |l| l.next = links.next);
-        }
-        if links.next != NIL {
-            self.edit(links.next, &mut s, |l| l.prev = links.prev);
-        }
-        self.edit(parent.id, &mut s, |l| l.children -= 1);
-        s.groups -= 1;
-        // Lists first: an item's group is found through its owner.
-        let drained = inner.reparent_lists(node, parent);
-        inner.owners.forward(node.owner, parent.owner);
-        inner.drain_owner(node.owner);
-        // SAFETY: draining the stocks visited every CPU.
-        unsafe { inner.free_lists(drained) };
-        Ok(())
-    }
-
-    /// One more holder of a node that somebody holds already.
-    pub(crate) fn hold(&self, node: &Node) {
-        node.holders.fetch_add(1, Relaxed);
-    }
-
-    /// A holder lets go. A removed node without holders is free again, and then perhaps its parent's.
-    pub(crate) fn release(&self, inner: &Inner, node: &Node) {
-        // The common case: not the last holder, or not removed.
-        let mut seen = node.holders.load(Relaxed);
-        while seen > 1 {
-            match node.holders.compare_exchange_weak(seen, seen - 1, Release, Relaxed) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
-        let mut s = self.state.lock();
-        let mut node = node;
-        while node.holders.fetch_sub(1, AcqRel) == 1 && node.is_removed() {
-            let parent = node.parent();
-            inner.owners.release(node.owner);
-            // SAFETY: nobody holds the node, so nobody uses its knobs or reads its name.
-            unsafe { inner.free_knobs(node) };
-            // SAFETY: as above.
-            unsafe { node.name.free(&inner.meta) };
-            s.name_bytes -= node.name.outside();
-            let free = s.free;
-            self.edit(node.id, &mut s, |l| l.next = free);
-            s.free = node.id;
-            s.nodes -= 1;
-            match parent {
-                Some(parent) => node = parent,
-                None => break,
-            }
-        }
-    }
-
     /// Bytes of the nodes' records that are resident.
     pub(crate) fn resident(&self) -> usize {
         self.table.resident(self.state.lock().high)
@@ -311,8 +163,10 @@ impl Tree {
 
     /// The child of `parent` called `name`, held for the caller.
     pub(crate) fn child(&self, parent: &Node, name: &str) -> Option<NonNull<Node>> {
+        let spelled = Spelled::new(parent, name);
+        self.ahead.fetch(&spelled);
         let s = self.state.lock();
-        let node = self.find(&s, parent, name, hash(parent, name))?;
+        let node = self.find(&s, &spelled)?;
         self.hold(node);
         Some(NonNull::from(node))
     }

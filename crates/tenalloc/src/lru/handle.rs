@@ -254,7 +254,7 @@ fn find(inner: &Inner, object: NonNull<u8>) -> Option<(&Slab, u32)> {
 /// The list for objects of `owner` on `node`, locked.
 fn lock_list<'a>(
     inner: &'a Inner,
-    _cpu: &Locked<'_>,
+    cpu: &Locked<'_>,
     lru: &'a Record,
     owner: u32,
     node: u8,
@@ -266,7 +266,7 @@ fn lock_list<'a>(
     if owner == owner::NOBODY {
         return (root(), Home::Stray);
     }
-    let mut owner = inner.owners.resolve(owner);
+    let mut owner = inner.owners.enter(owner, cpu.cpu());
     loop {
         if let Some(lists) = lru.find(inner, owner) {
             // SAFETY: in place while the CPU's lock is held; once locked and not dead it stays while locked.
@@ -275,7 +275,7 @@ fn lock_list<'a>(
                 return (list, Home::Own);
             }
         }
-        // SAFETY: a current owner's node, and so its ancestors', is in place while the CPU's lock is held.
+        // SAFETY: the node of an owner that this CPU entered, and so its ancestors', is in place while the CPU's lock is held.
         let group = unsafe { &*inner.owners.get(owner).node.load(Acquire) };
         match group.parent().filter(|_| group.is_removed()) {
             // Its lists were drained, or are being: the items are with the parent.

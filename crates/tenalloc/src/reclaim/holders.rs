@@ -59,10 +59,15 @@ impl Controller {
     /// `None`: nobody's, or it is gone.
     pub(super) fn payer_of(&self, owner: u32) -> Option<Group> {
         let inner = self.inner();
-        let _cpu = inner.lock_cpu();
-        let owner = inner.owners.resolve_loose(owner).filter(|id| *id != NOBODY)?;
-        let node = NonNull::new(inner.owners.get(owner).node.load(Acquire))?;
-        // SAFETY: a current owner's node is in place while the CPU's lock is held, and is held from here on.
+        let cpu = inner.lock_cpu();
+        let owner = loop {
+            let id = inner.owners.resolve_loose(owner).filter(|id| *id != NOBODY)?;
+            if inner.owners.get(id).enter(cpu.cpu()) {
+                break inner.owners.get(id);
+            }
+        };
+        let node = NonNull::new(owner.node.load(Acquire))?;
+        // SAFETY: the node of an owner that this CPU entered is in place while its lock is held, and is held from here on.
         inner.tree.hold(unsafe { node.as_ref() });
         Some(Group::from_held(self, node))
     }

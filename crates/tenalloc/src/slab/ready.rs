@@ -19,6 +19,7 @@
 //! charged, and whose it is, is ours.)
 
 pub(crate) mod depot;
+mod gone;
 
 use super::cache::Record;
 use super::slab::Slab;
@@ -227,7 +228,7 @@ impl Inner {
         let set = set_of(key);
         self.look_round(cpu, key);
         let Some(stack) = cpu.shelf().find(set, key) else {
-            if self.owners.get(owner).is_forwarded() {
+            if !self.owners.get(owner).enter(cpu.cpu()) {
                 return Ok(false);
             }
             self.add_stack(cpu, record, set, key);
@@ -272,7 +273,7 @@ impl Inner {
     /// Whether more may be kept ready for the owner of `key`, who is current: none of his groups is frozen or above its
     /// `high`, where what is free has to go back.
     fn may_keep(&self, key: u64) -> bool {
-        // SAFETY: a current owner's node is in place while the CPU's lock is held.
+        // SAFETY: the CPU entered the owner, whose node is in place while its lock is held.
         let node = unsafe { &*self.owners.get(owner_of(key)).node.load(Acquire) };
         let frozen = core::iter::successors(Some(node), |node| node.parent()).any(Node::is_frozen);
         !frozen && over_high(node).is_none()

@@ -1,8 +1,8 @@
 //! What the tree takes, and what of it can be given back.
 
 use super::{NIL, Tree};
+use crate::group::owner::Owners;
 use crate::meta::Meta;
-use core::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of the tree.
 pub(crate) struct Parts {
@@ -18,13 +18,12 @@ impl Tree {
         Parts { nodes: self.table.resident(s.high), names: s.name_bytes, hash: s.hash.bytes() }
     }
 
-    /// Gives back the memory of records behind the last node. Bytes.
-    pub(crate) fn trim(&self, meta: &Meta) -> usize {
+    /// Gives back the memory of records behind the last node, and the last owner. Bytes.
+    pub(crate) fn trim(&self, owners: &Owners, meta: &Meta) -> usize {
         let mut s = self.state.lock();
-        // Nodes become free under the lock.
-        let is_free = |id: u32| self.node(id).is_removed() && self.node(id).holders.load(Relaxed) == 0;
+        let given = owners.trim(&mut s.owners, meta);
         let touched = s.high;
-        while s.high > 1 && is_free(s.high - 1) {
+        while s.high > 1 && self.links(s.high - 1, &s).children == NIL {
             s.high -= 1;
         }
         let (mut at, mut kept) = (s.free, NIL);
@@ -40,6 +39,6 @@ impl Tree {
             s.free = kept;
         }
         // SAFETY: free records, which are written whole before they are used again.
-        unsafe { self.table.shrink(s.high, touched, meta) }
+        given + unsafe { self.table.shrink(s.high, touched, meta) }
     }
 }

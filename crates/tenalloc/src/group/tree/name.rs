@@ -23,7 +23,10 @@ impl Name {
     pub(super) fn new(name: &str, meta: &Meta) -> Result<Self> {
         let (mut place, bytes) = ([0; SHORT], name.len());
         if bytes <= SHORT {
-            place[..bytes].copy_from_slice(name.as_bytes());
+            // Two numbers, and not a copy of so many bytes: that would be a call.
+            let (low, high) = name.as_bytes().split_at(bytes.min(8));
+            place[..8].copy_from_slice(&word(low).to_le_bytes());
+            place[8..].copy_from_slice(&word(high).to_le_bytes()[..SHORT - 8]);
         } else {
             let block = meta.alloc(bytes).ok_or(Error::NoMemory { bytes })?;
             // SAFETY: a new block with room for so many bytes.
@@ -64,6 +67,22 @@ impl Name {
             // SAFETY: the caller's promise; the block was made with this length.
             unsafe { meta.free(block, self.len.into()) };
         }
+    }
+}
+
+/// The first eight bytes, fewer if there are no more, as a number: the first is its lowest byte.
+#[inline]
+pub(super) fn word(bytes: &[u8]) -> u64 {
+    if let Some(eight) = bytes.first_chunk() {
+        return u64::from_le_bytes(*eight);
+    }
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        // Where the two overlap they are equal.
+        (Some(first), Some(last)) => {
+            let shift = 8 * (bytes.len() - 4);
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << shift
+        }
+        _ => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 

@@ -2,14 +2,17 @@
 //!
 //! Open addressing, 4 bytes a place: the id in the low bits, and what is left of the 32 above it are bits of the hash. So a
 //! name that is not there is told from nearly all that are without a look at any node, and a look at a node is what costs:
-//! among a million groups it is in no cache. (Chains through the nodes, which this was, took 470 ns for a new group
-//! where this takes a third of it.) When the ids outgrow their bits, or three of four places are taken, the table is
-//! made anew, in the order of the nodes in memory.
+//! among a million groups it is in no cache. When the ids outgrow their bits, or three of four places are taken, the table
+//! is made anew: see [`sort`].
 
+mod sort;
+
+use super::name::word;
 use super::{Guard, Node, State, Tree};
 use crate::error::{Error, Result};
 use crate::meta::Meta;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 /// A place that was never taken. (The root is in no table, so no id in it is 0.)
 const EMPTY: u32 = 0;
@@ -17,8 +20,6 @@ const EMPTY: u32 = 0;
 const GONE: u32 = u32::MAX;
 /// The smallest table.
 const LEAST: u32 = 16;
-/// Names that are entered together when a table is made.
-const TOGETHER: u32 = 32;
 
 /// The table; behind the lock of the tree.
 pub(super) struct Names {
@@ -64,28 +65,90 @@ impl Names {
         entry & ((1u64 << self.id_bits) - 1) as u32
     }
 
-    /// Puts an entry into the first free place. There is one: [`Tree::make_place`] saw to it.
+    /// Puts an id into the first free place. There is one: [`Tree::make_place`] saw to it.
     pub(super) fn put(&mut self, hash: u64, id: u32) {
-        let mut index = hash as u32;
+        self.put_entry(hash as u32, self.entry(hash, id));
+    }
+
+    fn put_entry(&mut self, mut index: u32, entry: u32) {
         // SAFETY: the lock is held, and `at` stays inside the table.
         unsafe {
             while !matches!(self.at(index).read(), EMPTY | GONE) {
                 index = index.wrapping_add(1);
             }
             self.taken += u32::from(self.at(index).read() == EMPTY);
-            self.at(index).write(self.entry(hash, id));
+            self.at(index).write(entry);
         }
     }
 }
 
+/// Where the table is, for who has not got the lock yet: only to ask the processor for a line of it ahead of time.
+pub(super) struct Ahead {
+    places: AtomicPtr<u32>,
+    mask: AtomicU32,
+}
+
+impl Ahead {
+    pub(super) const fn new() -> Self {
+        Self { places: AtomicPtr::new(core::ptr::null_mut()), mask: AtomicU32::new(0) }
+    }
+
+    #[inline]
+    pub(super) fn fetch(&self, spelled: &Spelled<'_>) {
+        let index = spelled.hash as u32 & self.mask.load(Relaxed);
+        let place = self.places.load(Relaxed).wrapping_add(index as usize);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a hint, for any address.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(place.cast());
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = place;
+    }
+}
+
+/// A child's name, hashed.
+pub(super) struct Spelled<'a> {
+    pub(super) parent: &'a Node,
+    name: &'a str,
+    pub(super) hash: u64,
+    /// It has no `/`, and no byte 0.
+    pub(super) plain: bool,
+}
+
+impl<'a> Spelled<'a> {
+    /// The hash takes eight bytes at a time, each mixed in by a multiplication (by 2^64 divided by the golden ratio, whose
+    /// high bits depend on all bits), and folded.
+    #[inline]
+    pub(super) fn new(parent: &'a Node, name: &'a str) -> Self {
+        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+        const ONES: u64 = u64::MAX / 255;
+        let mix = |h: u64, part: u64| {
+            let h = (h ^ part).wrapping_mul(GOLDEN);
+            h ^ h >> 32
+        };
+        // The high bit of the lowest byte that is 0, and perhaps of some above it (A. Mycroft).
+        let zero = |part: u64| part.wrapping_sub(ONES) & !part & ONES << 7;
+        let (mut h, mut special) = (mix(name.len() as u64, parent.id.into()), 0);
+        for chunk in name.as_bytes().chunks(8) {
+            let part = word(chunk);
+            h = mix(h, part);
+            // What is beyond the end is no zero.
+            special |= zero(part | !(u64::MAX >> (64 - 8 * chunk.len()))) | zero(part ^ ONES * u64::from(b'/'));
+        }
+        Self { parent, name, hash: mix(h, h >> 29), plain: special == 0 }
+    }
+}
+
 impl Tree {
-    /// The place of the child of `parent` called `name`; `hash` is theirs.
-    fn place(&self, s: &Guard<'_, State>, parent: &Node, name: &str, hash: u64) -> Option<*mut u32> {
+    /// The place of a child.
+    fn place(&self, s: &Guard<'_, State>, child: &Spelled<'_>) -> Option<*mut u32> {
         let names = &s.hash;
         if names.places.is_null() {
             return None;
         }
-        let mut index = hash as u32;
+        let mut index = child.hash as u32;
         loop {
             // SAFETY: the lock is held, and `at` stays inside the table; some place is empty.
             let entry = unsafe { names.at(index).read() };
@@ -93,9 +156,9 @@ impl Tree {
             if entry == EMPTY {
                 return None;
             }
-            if entry != GONE && entry == names.entry(hash, id) {
+            if entry != GONE && entry == names.entry(child.hash, id) {
                 let node = self.node(id);
-                if core::ptr::eq(node.parent, parent) && node.name() == name {
+                if core::ptr::eq(node.parent, child.parent) && node.name() == child.name {
                     return Some(names.at(index));
                 }
             }
@@ -103,21 +166,14 @@ impl Tree {
         }
     }
 
-    pub(super) fn find<'a>(
-        &'a self,
-        s: &Guard<'_, State>,
-        parent: &Node,
-        name: &str,
-        hash: u64,
-    ) -> Option<&'a Node> {
-        let place = self.place(s, parent, name, hash)?;
+    pub(super) fn find<'a>(&'a self, s: &Guard<'_, State>, child: &Spelled<'_>) -> Option<&'a Node> {
+        let place = self.place(s, child)?;
         // SAFETY: a place of the table; the lock is held.
         Some(self.node(s.hash.id(unsafe { place.read() })))
     }
 
-    pub(super) fn hash_out(&self, s: &mut Guard<'_, State>, node: &Node) {
-        let place = node.parent().and_then(|p| self.place(s, p, node.name(), hash(p, node.name())));
-        if let Some(place) = place {
+    pub(super) fn hash_out(&self, s: &mut Guard<'_, State>, node: &Node, parent: &Node) {
+        if let Some(place) = self.place(s, &Spelled::new(parent, node.name())) {
             // SAFETY: a place of the table; the lock is held.
             unsafe { place.write(GONE) };
         }
@@ -145,44 +201,11 @@ impl Tree {
             &mut s.hash,
             Names { places: places.as_ptr().cast(), mask: new - 1, taken: 0, id_bits },
         );
-        // Places of several names are read before the first is written: each is a line that is in no cache, and reads
-        // that do not depend on each other go on at the same time.
-        let mut from = 1;
-        while from < s.high {
-            let end = s.high.min(from + TOGETHER);
-            let mut hashes = [None; TOGETHER as usize];
-            for (id, h) in (from..end).zip(&mut hashes) {
-                let node = self.node(id);
-                *h = node.parent().filter(|_| !node.is_removed()).map(|parent| hash(parent, node.name()));
-                // SAFETY: `at` stays inside the table.
-                h.inspect(|h| _ = unsafe { s.hash.at(*h as u32).read_volatile() });
-            }
-            for (id, h) in (from..end).zip(hashes) {
-                if let Some(h) = h {
-                    s.hash.put(h, id);
-                }
-            }
-            from = end;
-        }
+        self.enter_all(s, meta);
+        self.ahead.places.store(s.hash.places, Relaxed);
+        self.ahead.mask.store(s.hash.mask, Relaxed);
         // SAFETY: its entries are in the new one.
         unsafe { old.free(meta) };
         Ok(())
     }
-}
-
-/// The hash of a child's name. Eight bytes at a time, each mixed in by a multiplication (by 2^64 divided by the golden ratio, whose high bits depend on all
-/// bits), and folded.
-#[inline]
-pub(super) fn hash(parent: &Node, name: &str) -> u64 {
-    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mix = |h: u64, part: u64| {
-        let h = (h ^ part).wrapping_mul(GOLDEN);
-        h ^ h >> 32
-    };
-    let h = name.as_bytes().chunks(8).fold(mix(name.len() as u64, parent.id.into()), |h, chunk| {
-        let mut part = [0; 8];
-        part[..chunk.len()].copy_from_slice(chunk);
-        mix(h, u64::from_ne_bytes(part))
-    });
-    mix(h, h >> 29)
 }

@@ -135,8 +135,14 @@ impl<T> Areas<T> {
             // SAFETY: as above; written just now, and nobody else knows of it yet.
             unsafe { (*at(areas, cpu).as_ptr()).node = node.into() };
         });
-        let sequences = if topology.is_simulated() { None } else { Sequences::detect() };
-        Self { areas, cpus: topology.cpus(), sequences }
+        let cpus = topology.cpus();
+        let sequences = if topology.is_simulated() {
+            None
+        } else {
+            // SAFETY: made above; they stay as long as this, which nobody uses afterwards.
+            unsafe { Sequences::detect(areas.cast(), cpus.into()) }
+        };
+        Self { areas, cpus, sequences }
     }
 
     /// As given to [`new`](Self::new).
@@ -173,16 +179,17 @@ impl<T> Areas<T> {
     #[inline(always)]
     pub(crate) fn pop(&self, slot: Slot, cpu: impl FnOnce() -> u16) -> Option<NonNull<u8>> {
         match &self.sequences {
-            // SAFETY: the rows are in place, as many as that.
-            Some(sequences) => unsafe { sequences.pop(self.areas, self.cpus.into(), slot) },
-            None => self.pop_locked(slot, cpu()),
+            // SAFETY: the rows are of such areas.
+            Some(sequences) => unsafe { sequences.pop::<Area<T>>(slot) },
+            None => self.pop_locked(slot, cpu),
         }
     }
 
     /// As [`pop`](Self::pop), where there are no sequences.
     #[cold]
-    fn pop_locked(&self, slot: Slot, cpu: u16) -> Option<NonNull<u8>> {
-        let mut held = self.try_lock_from_anywhere(|| cpu)?;
+    #[inline(never)]
+    fn pop_locked(&self, slot: Slot, cpu: impl FnOnce() -> u16) -> Option<NonNull<u8>> {
+        let mut held = self.try_lock_from_anywhere(cpu)?;
         let key = slot.key | u64::from(held.node());
         held.shelf().pop(slot.set, key)
     }
@@ -199,17 +206,22 @@ impl<T> Areas<T> {
     ) -> bool {
         match &self.sequences {
             // SAFETY: as in `pop`; `low` is a reference.
-            Some(sequences) => unsafe {
-                sequences.push(self.areas, self.cpus.into(), slot, low.as_ptr(), pointer)
-            },
-            None => self.push_locked(slot, low, pointer, cpu()),
+            Some(sequences) => unsafe { sequences.push::<Area<T>>(slot, low.as_ptr(), pointer) },
+            None => self.push_locked(slot, low, pointer, cpu),
         }
     }
 
     /// As [`push`](Self::push), where there are no sequences.
     #[cold]
-    fn push_locked(&self, slot: Slot, low: &AtomicU32, pointer: NonNull<u8>, cpu: u16) -> bool {
-        self.try_lock_from_anywhere(|| cpu).is_some_and(|mut held| {
+    #[inline(never)]
+    fn push_locked(
+        &self,
+        slot: Slot,
+        low: &AtomicU32,
+        pointer: NonNull<u8>,
+        cpu: impl FnOnce() -> u16,
+    ) -> bool {
+        self.try_lock_from_anywhere(cpu).is_some_and(|mut held| {
             let key = slot.key | u64::from(low.load(Relaxed));
             held.shelf().push(slot.set, key, pointer)
         })
@@ -271,8 +283,8 @@ impl<T> Areas<T> {
     #[inline(always)]
     fn take_here(&self, cpu: impl FnOnce() -> u16) -> Option<NonNull<Area<T>>> {
         if let Some(sequences) = &self.sequences {
-            // SAFETY: the areas are in place, as many as that, each beginning with a `State`.
-            return unsafe { sequences.take(self.areas, self.cpus.into()) };
+            // SAFETY: the rows are of such areas.
+            return unsafe { sequences.take() };
         }
         let cpu = cpu();
         let area = self.area(cpu);

@@ -35,7 +35,7 @@ use core::sync::atomic::Ordering::*;
 /// What the stacks of one CPU may hold at most, bytes of charge; and what those of all CPUs may in any case. In between it is
 /// a part of all that is charged.
 const ON_SHELF: u64 = 4 << 20;
-const ALWAYS_ON_SHELF: u64 = 1024 << 10;
+const ALWAYS_ON_SHELF: u64 = 1 << 20;
 /// How many times that all of them may come to if every stack were full.
 const OVER: u64 = 3;
 /// That part, for all CPUs together; as much again for all nodes' depots.
@@ -43,8 +43,8 @@ const SHARE: u64 = 32;
 /// What is ready at most, bytes of charge for a CPU: its own, and, for there may be one CPU a node, a node's.
 pub(crate) const MOST: u64 = ON_SHELF + depot::MOST;
 /// Objects that a stack may hold at first, and at most; and what those are charged at most.
-const FIRST: u32 = rounded(1);
-const LARGEST: u32 = rounded(250);
+const FIRST: u32 = rounded(2);
+const LARGEST: u32 = rounded(240);
 const LARGEST_BYTES: u64 = 256 << 10;
 /// From how many objects on a full stack takes the place of another at the depot.
 const WORTH_IT: u32 = rounded(50);
@@ -247,12 +247,21 @@ impl Inner {
     fn make_more_room(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
         let node = cpu.node();
         let Some(stack) = cpu.shelf().find(set_of(key), key) else { return false };
-        if stack.note.wanted > 0 {
+        let (here, limit) = (stack.note.wanted > 0, stack.limit());
+        if here {
             stack.note.wanted -= 1;
         } else if !self.depots.was_missed(node, key) {
             return false;
         }
-        self.may_keep(key) && (self.grow(cpu, record, key) || self.exchange_full(cpu, record, key))
+        if !self.may_keep(key) {
+            return false;
+        }
+        // What others miss is for the depot, once it is a stack that is worth the way.
+        if here || limit < rounded(100) {
+            self.grow(cpu, record, key) || self.exchange_full(cpu, record, key)
+        } else {
+            self.exchange_full(cpu, record, key) || self.grow(cpu, record, key)
+        }
     }
 
     /// Puts the lower half of a full stack away: if it overflows now it will again, and not at each push.

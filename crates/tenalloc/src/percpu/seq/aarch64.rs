@@ -61,7 +61,7 @@ const _: () = assert!(layout::STACK == 8 && layout::LIMIT == 4);
 /// `aside` is what is done at 7 and ends in front of 9, which follows the commit. It lies in a subsection and not in a
 /// section of its own, since conditional branches reach no further than 1 MiB.
 macro_rules! sequence {
-    (aside: [$($aside:literal),*], sequence: [$($step:literal),* $(,)?], $self:ident, $areas:ident, $cpus:ident, $($operands:tt)*) => {
+    (aside: [$($aside:literal),*], sequence: [$($step:literal),* $(,)?], $self:ident, $($operands:tt)*) => {
         asm!(
             ".pushsection __rseq_cs, \"aw\"",
             ".balign 32",
@@ -95,8 +95,8 @@ macro_rules! sequence {
             "9:",
             t = out(reg) _,
             rseq = in(reg) $self.offset,
-            cpus = in(reg) $cpus,
-            areas = in(reg) $areas.as_ptr(),
+            cpus = in(reg) $self.cpus,
+            areas = in(reg) $self.rows.as_ptr(),
             size = in(reg) row::<A>(),
             $($operands)*
             options(nostack),
@@ -109,9 +109,9 @@ impl Sequences {
     /// Nothing else is written.
     ///
     /// # Safety
-    /// There are `cpus` areas of type `A` in a row; each begins with two 32-bit words, on an address of 8.
+    /// The rows begin with areas of type `A`.
     #[inline(always)]
-    pub(in crate::percpu) unsafe fn take<A>(&self, areas: NonNull<A>, cpus: u32) -> Option<NonNull<A>> {
+    pub(in crate::percpu) unsafe fn take<A>(&self) -> Option<NonNull<A>> {
         let place: *mut A;
         // SAFETY: `detect` found the thread's area registered by the C library, at this offset. The one other store goes
         // to the first word of row number `cpu`, which exists since the number is compared with `cpus` first; a sequence
@@ -120,7 +120,7 @@ impl Sequences {
             sequence!(
                 aside: ["mov {at}, xzr"],
                 sequence: ["mov {t:w}, #1", "str {t:w}, [{at}]"],
-                self, areas, cpus,
+                self,
                 at = out(reg) place,
             );
         }
@@ -130,15 +130,9 @@ impl Sequences {
     /// Pops the stack in `slot` of this CPU's shelf, with the CPU's node in the low part of its key.
     ///
     /// # Safety
-    /// There are `cpus` rows in a row, each an area of type `A` that begins as all do and a shelf; `slot.set` is below
-    /// `SETS`.
+    /// Each row is an area of type `A`, which begins as all do, and a shelf; `slot.set` is below `SETS`.
     #[inline(always)]
-    pub(in crate::percpu) unsafe fn pop<A>(
-        &self,
-        areas: NonNull<A>,
-        cpus: u32,
-        slot: Slot,
-    ) -> Option<NonNull<u8>> {
+    pub(in crate::percpu) unsafe fn pop<A>(&self, slot: Slot) -> Option<NonNull<u8>> {
         const { assert!(shelf_of::<A>() < 4096 * 8, "an offset in one instruction") };
         let pointer: *mut u8;
         // What is stored before the commit is where it looked.
@@ -168,7 +162,7 @@ impl Sequences {
                     "ldr {pointer}, [{pointer}, #{pointers}]",
                     "str {t:w}, [{stack}]",
                 ],
-                self, areas, cpus,
+                self,
                 pointer = out(reg) pointer,
                 at = out(reg) _,
                 entry = out(reg) _,
@@ -192,8 +186,6 @@ impl Sequences {
     #[inline(always)]
     pub(in crate::percpu) unsafe fn push<A>(
         &self,
-        areas: NonNull<A>,
-        cpus: u32,
         slot: Slot,
         low: *const u32,
         pointer: NonNull<u8>,
@@ -235,7 +227,7 @@ impl Sequences {
                     "add {len:w}, {len:w}, #1",
                     "str {len:w}, [{stack}]",
                 ],
-                self, areas, cpus,
+                self,
                 at = out(reg) _,
                 len = out(reg) done,
                 limit = out(reg) _,

@@ -25,16 +25,22 @@ mod processor;
 #[path = "nowhere.rs"]
 mod processor;
 
+use core::ptr::NonNull;
+
 /// membarrier's commands (linux/membarrier.h).
 const EXPEDITED_RSEQ: i32 = 1 << 7;
 const REGISTER_EXPEDITED_RSEQ: i32 = 1 << 8;
 
+/// What the sequences need to know, in one place that one register leads to.
+#[repr(C)]
+#[allow(dead_code, reason = "nobody's where there are no sequences")]
 pub(super) struct Sequences {
     /// From the thread pointer to the thread's area, in which the kernel and the thread tell each other what they do.
-    #[allow(dead_code, reason = "nobody's where there are no sequences")]
     offset: isize,
+    /// The first of `cpus` rows, each an area and a shelf.
+    rows: NonNull<u8>,
+    cpus: u32,
     /// A proof that this processor has them.
-    #[allow(dead_code, reason = "empty where there are sequences")]
     here: processor::Here,
 }
 
@@ -45,14 +51,22 @@ fn membarrier(command: i32) -> bool {
 
 impl Sequences {
     /// `None`: this processor, this C library or this kernel has none.
-    pub(super) fn detect() -> Option<Self> {
+    ///
+    /// # Safety
+    /// There are `cpus` rows from `rows` on, for as long as this is used. Each begins with two 32-bit words, on an address
+    /// of 8.
+    pub(super) unsafe fn detect(rows: NonNull<u8>, cpus: u32) -> Option<Self> {
         let (here, offset, size) = processor::symbols()?;
         // SAFETY: each is null or the address of glibc's variable of that name, a ptrdiff_t and an unsigned int that never
         // change once the program runs.
         let (offset, size) = unsafe { (offset.as_ref()?, size.as_ref()?) };
         // Size 0: registration was refused or switched off.
-        (*size > 0 && membarrier(REGISTER_EXPEDITED_RSEQ) && membarrier(EXPEDITED_RSEQ))
-            .then_some(Self { offset: *offset, here })
+        (*size > 0 && membarrier(REGISTER_EXPEDITED_RSEQ) && membarrier(EXPEDITED_RSEQ)).then_some(Self {
+            offset: *offset,
+            rows,
+            cpus,
+            here,
+        })
     }
 
     /// In the child of a fork: Linux hands the registration down, but nothing says that it must.

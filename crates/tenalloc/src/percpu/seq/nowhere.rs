@@ -13,22 +13,15 @@ pub(super) fn symbols() -> Option<(Here, *const isize, *const u32)> {
 }
 
 impl Sequences {
-    pub(in crate::percpu) unsafe fn take<A>(&self, _: NonNull<A>, _: u32) -> Option<NonNull<A>> {
+    pub(in crate::percpu) unsafe fn take<A>(&self) -> Option<NonNull<A>> {
         match self.here {}
     }
 
-    pub(in crate::percpu) unsafe fn pop<A>(&self, _: NonNull<A>, _: u32, _: Slot) -> Option<NonNull<u8>> {
+    pub(in crate::percpu) unsafe fn pop<A>(&self, _: Slot) -> Option<NonNull<u8>> {
         match self.here {}
     }
 
-    pub(in crate::percpu) unsafe fn push<A>(
-        &self,
-        _: NonNull<A>,
-        _: u32,
-        _: Slot,
-        _: *const u32,
-        _: NonNull<u8>,
-    ) -> bool {
+    pub(in crate::percpu) unsafe fn push<A>(&self, _: Slot, _: *const u32, _: NonNull<u8>) -> bool {
         match self.here {}
     }
 }

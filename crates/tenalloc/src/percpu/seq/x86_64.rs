@@ -5,6 +5,7 @@ use super::Sequences;
 use crate::percpu::shelf::layout;
 use crate::percpu::{Slot, node_of, row, shelf_of};
 use core::arch::asm;
+use core::mem::offset_of;
 use core::ptr::NonNull;
 
 /// There are sequences.
@@ -34,15 +35,15 @@ pub(super) fn symbols() -> Option<(Here, *const isize, *const u32)> {
 /// the kernel accepts because of the signature in front of it (`ud1` with a number that is glibc's and the kernel's), and
 /// from there at 2. Before 4 it says what it is about to run: the kernel forgets that at an interruption.
 ///
-/// `scratch` is an operand that the sequence writes before it reads it; `aside` is code out of the way, at a label of its
-/// own; `after` follows the commit. `rseq` is the operand with [`Sequences::offset`].
+/// It begins alike in all: `{at}` becomes the row of this CPU, or it goes to `$none` if there is none. `aside` is code out of
+/// the way, at a label of its own; `after` follows the commit. `{t}` is a scratch register.
 macro_rules! sequence {
     (
-        scratch: $scratch:literal,
+        none: $none:literal,
         aside: [$($aside:literal),*],
         sequence: [$($step:literal),* $(,)?],
         after: [$($after:literal),*],
-        $($operands:tt)*
+        $self:ident, $($operands:tt)*
     ) => {
         asm!(
             ".pushsection __rseq_cs, \"aw\"",
@@ -59,13 +60,25 @@ macro_rules! sequence {
             $($aside,)*
             ".popsection",
             "2:",
-            concat!("lea {", $scratch, "}, [rip + 3b]"),
-            concat!("mov qword ptr fs:[{rseq} + 8], {", $scratch, "}"),
+            "lea {t}, [rip + 3b]",
+            "mov {at}, qword ptr [{s} + {offset}]",
+            "mov qword ptr fs:[{at} + 8], {t}",
             "4:",
+            "mov {at:e}, dword ptr fs:[{at} + 4]",
+            "cmp {at:e}, dword ptr [{s} + {cpus}]",
+            concat!("jae ", $none),
+            "imul {at}, {at}, {size}",
+            "add {at}, qword ptr [{s} + {rows}]",
             $($step,)*
             "5:",
             $($after,)*
+            s = in(reg) $self,
+            offset = const offset_of!(Sequences, offset),
+            cpus = const offset_of!(Sequences, cpus),
+            rows = const offset_of!(Sequences, rows),
+            size = const row::<A>(),
             $($operands)*
+            options(nostack),
         )
     };
 }
@@ -75,37 +88,29 @@ impl Sequences {
     /// Nothing else is written.
     ///
     /// # Safety
-    /// There are `cpus` areas of type `A` in a row; each begins with two 32-bit words.
+    /// The rows begin with areas of type `A`.
     #[inline(always)]
-    pub(in crate::percpu) unsafe fn take<A>(&self, areas: NonNull<A>, cpus: u32) -> Option<NonNull<A>> {
+    pub(in crate::percpu) unsafe fn take<A>(&self) -> Option<NonNull<A>> {
         let place: *mut A;
         // SAFETY: `detect` found the thread's area registered by the C library, at this offset. The one other store goes
         // to the first word of row number `cpu`, which exists since the number is compared with `cpus` first; a sequence
         // that is begun again has not made it.
         unsafe {
             sequence!(
-                scratch: "place",
+                none: "7f",
                 aside: [],
                 sequence: [
-                    "mov {place:e}, dword ptr fs:[{rseq} + 4]",
-                    "cmp {place:e}, {cpus:e}",
-                    "jae 7f",
-                    "imul {place}, {place}, {size}",
-                    "add {place}, {areas}",
                     // One compare of both would wait for the last store to the first to reach the cache.
-                    "cmp dword ptr [{place}], 0",
+                    "cmp dword ptr [{at}], 0",
                     "jne 7f",
-                    "cmp dword ptr [{place} + 4], 0",
+                    "cmp dword ptr [{at} + 4], 0",
                     "jne 7f",
-                    "mov dword ptr [{place}], 1",
+                    "mov dword ptr [{at}], 1",
                 ],
-                after: ["jmp 8f", "7:", "xor {place:e}, {place:e}", "8:"],
-                place = out(reg) place,
-                rseq = in(reg) self.offset,
-                cpus = in(reg) cpus,
-                areas = in(reg) areas.as_ptr(),
-                size = const row::<A>(),
-                options(nostack),
+                after: ["jmp 8f", "7:", "xor {at:e}, {at:e}", "8:"],
+                self,
+                at = out(reg) place,
+                t = out(reg) _,
             );
         }
         NonNull::new(place)
@@ -114,15 +119,9 @@ impl Sequences {
     /// Pops the stack in `slot` of this CPU's shelf, with the CPU's node in the low part of its key.
     ///
     /// # Safety
-    /// There are `cpus` rows in a row, each an area of type `A` that begins as all do and a shelf; `slot.set` is below
-    /// `SETS`.
+    /// Each row is an area of type `A`, which begins as all do, and a shelf; `slot.set` is below `SETS`.
     #[inline(always)]
-    pub(in crate::percpu) unsafe fn pop<A>(
-        &self,
-        areas: NonNull<A>,
-        cpus: u32,
-        slot: Slot,
-    ) -> Option<NonNull<u8>> {
+    pub(in crate::percpu) unsafe fn pop<A>(&self, slot: Slot) -> Option<NonNull<u8>> {
         let pointer: *mut u8;
         // What is stored before the commit is where it looked.
         //
@@ -131,14 +130,9 @@ impl Sequences {
         // key (never 0) has a stack, whose pointer number `len - 1` is read, and then its length written.
         unsafe {
             sequence!(
-                scratch: "pointer",
+                none: "7b",
                 aside: ["7:", "xor {pointer:e}, {pointer:e}", "jmp 9f"],
                 sequence: [
-                    "mov {at:e}, dword ptr fs:[{rseq} + 4]",
-                    "cmp {at:e}, {cpus:e}",
-                    "jae 7b",
-                    "imul {at}, {at}, {size}",
-                    "add {at}, {areas}",
                     "cmp qword ptr [{at}], 0",
                     "jne 7b",
                     "mov {t:e}, dword ptr [{at} + {node}]",
@@ -159,22 +153,18 @@ impl Sequences {
                     "mov dword ptr [{at}], {t:e}",
                 ],
                 after: ["9:"],
+                self,
                 pointer = out(reg) pointer,
                 at = out(reg) _,
                 t = out(reg) _,
-                rseq = in(reg) self.offset,
-                cpus = in(reg) cpus,
-                areas = in(reg) areas.as_ptr(),
                 key = in(reg) slot.key,
                 set = in(reg) slot.set << layout::SET_SHIFT,
-                size = const row::<A>(),
                 node = const node_of(),
                 shelf = const shelf_of::<A>(),
                 sets = const layout::SETS,
                 stack = const layout::STACK,
                 pointers = const layout::POINTERS,
                 entry = const layout::ENTRY,
-                options(nostack),
             );
         }
         NonNull::new(pointer)
@@ -188,13 +178,10 @@ impl Sequences {
     #[inline(always)]
     pub(in crate::percpu) unsafe fn push<A>(
         &self,
-        areas: NonNull<A>,
-        cpus: u32,
         slot: Slot,
         low: *const u32,
         pointer: NonNull<u8>,
     ) -> bool {
-        let done: u64;
         // What is stored before the commit lies above the length of the stack.
         //
         // SAFETY: `detect` found the thread's area registered. The row exists, as its number is compared with `cpus` first;
@@ -203,18 +190,13 @@ impl Sequences {
         // `len`, compared with that, is written, and then the length. In front of the first pointer lies the header.
         unsafe {
             sequence!(
-                scratch: "at",
-                aside: ["7:", "xor {t:e}, {t:e}", "jmp 9f"],
+                none: "{none}",
+                aside: [],
                 sequence: [
-                    "mov {at:e}, dword ptr fs:[{rseq} + 4]",
-                    "cmp {at:e}, {cpus:e}",
-                    "jae 7b",
-                    "imul {at}, {at}, {size}",
-                    "add {at}, {areas}",
                     "cmp qword ptr [{at}], 0",
-                    "jne 7b",
+                    "jne {none}",
                     "mov {t:e}, dword ptr [{low}]",
-                    "or {t:r}, {key}",
+                    "or {t}, {key}",
                     "lea {there}, [{at} + {set} + {shelf} + {sets}]",
                     "mov {at}, qword ptr [{at} + {shelf}]",
                     "cmp qword ptr [{at}], {t}",
@@ -224,39 +206,36 @@ impl Sequences {
                     "je 8f",
                     "add {at}, {entry}",
                     "cmp qword ptr [{at}], {t}",
-                    "jne 7b",
+                    "jne {none}",
                     "8:",
                     "mov {at}, qword ptr [{at} + {stack}]",
                     "mov {t:e}, dword ptr [{at}]",
                     "cmp {t:e}, dword ptr [{at} + {limit}]",
-                    "jae 7b",
+                    "jae {none}",
                     "cmp qword ptr [{at} + {t} * 8 + {pointers} - 8], {pointer}",
-                    "je 7b",
+                    "je {none}",
                     "mov qword ptr [{at} + {t} * 8 + {pointers}], {pointer}",
                     "add {t:e}, 1",
                     "mov dword ptr [{at}], {t:e}",
                 ],
-                after: ["9:"],
+                after: [],
+                self,
                 at = out(reg) _,
-                t = out(reg) done,
+                t = out(reg) _,
+                there = out(reg) _,
                 low = in(reg) low,
                 pointer = in(reg) pointer.as_ptr(),
-                rseq = in(reg) self.offset,
-                cpus = in(reg) cpus,
-                areas = in(reg) areas.as_ptr(),
                 key = in(reg) slot.key,
                 set = in(reg) slot.set << layout::SET_SHIFT,
-                there = out(reg) _,
-                size = const row::<A>(),
                 shelf = const shelf_of::<A>(),
                 sets = const layout::SETS,
                 stack = const layout::STACK,
                 limit = const layout::LIMIT,
                 pointers = const layout::POINTERS,
                 entry = const layout::ENTRY,
-                options(nostack),
+                none = label { return false },
             );
         }
-        done != 0
+        true
     }
 }

@@ -135,7 +135,8 @@ impl<'a> Spelled<'a> {
             let part = word(chunk);
             h = mix(h, part);
             // What is beyond the end is no zero.
-            special |= zero(part | !(u64::MAX >> (64 - 8 * chunk.len()))) | zero(part ^ ONES * u64::from(b'/'));
+            special |=
+                zero(part | !(u64::MAX >> (64 - 8 * chunk.len()))) | zero(part ^ ONES * u64::from(b'/'));
         }
         Self { parent, name, hash: mix(h, h >> 29), plain: special == 0 }
     }

@@ -17,7 +17,7 @@ impl Owner {
     /// Charges `bytes` to the group that this owner speaks for now.
     ///
     /// # Errors
-    /// [`Error::Limit`]; nothing is charged then.
+    /// [`Error::Limit`](crate::Error::Limit); nothing is charged then.
     pub fn try_charge(&self, bytes: u64) -> Result<()> {
         let inner = self.ctl.inner();
         let (cpu, id) = inner.charge(self.id, bytes)?;

@@ -15,22 +15,34 @@ type Failure = Box<dyn std::error::Error>;
 const CACHES: usize = 256 << 20;
 const NUMBERS: [usize; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
-/// ns to remove a group that owns n objects of 64 bytes: right after its last allocation, and when nothing of it is in
-/// the processor's caches. The second tells whether the work depends on n, the first also what n objects drove out.
-fn ours(plan: &Plan, n: usize, flush: &mut [u64]) -> Result<[Figure; 2], Failure> {
+/// When a removal is timed: right after the group's last allocation; right after the removal of another group, whose twenty
+/// objects live on too; when nothing is in the processor's caches. The second tells whether the work depends on n, the others also
+/// what n objects, or whatever else ran, drove out.
+const WHEN: [&str; 3] = ["at once", "after another", "cold caches"];
+
+/// ns to remove a group that owns n objects of 64 bytes, as in [`WHEN`].
+fn ours(plan: &Plan, n: usize, flush: &mut [u64]) -> Result<[Figure; 3], Failure> {
     let ctl = Controller::new(Config::new())?;
     let cache = ctl.cache(&CacheConfig::new("object", 64))?;
-    let mut ns = [const { Vec::new() }; 2];
-    for round in 0..2 * plan.rounds {
-        let group = ctl.root().create("tenant")?;
-        let objects: Vec<_> = (0..n).map(|_| cache.alloc(&group)).collect::<Result<_, _>>()?;
-        if round % 2 == 1 {
-            flush.iter_mut().for_each(|word| *word += 1);
-            black_box(&flush);
+    let mut ns = [const { Vec::new() }; WHEN.len()];
+    for round in 0..ns.len() * plan.rounds {
+        let make = |name, n| -> tenalloc::Result<_> {
+            let group = ctl.root().create(name)?;
+            let objects = (0..n).map(|_| cache.alloc(&group)).collect::<tenalloc::Result<Vec<_>>>()?;
+            Ok((group, objects))
+        };
+        let (group, mut objects) = make("tenant", n)?;
+        let when = round % WHEN.len();
+        if when == 1 {
+            let (other, more) = make("another", 20)?;
+            other.remove()?;
+            objects.extend(more);
+        } else if when == 2 {
+            drive_out(flush);
         }
         let start = cpu_ns();
         group.remove()?;
-        ns[round % 2].push((cpu_ns() - start) as f64);
+        ns[when].push((cpu_ns() - start) as f64);
         for object in objects {
             // SAFETY: each is live and given back once.
             unsafe { cache.free(object)? };
@@ -84,17 +96,25 @@ fn walk(plan: &Plan, peer: &Allocator, n: usize) -> Figure {
     Figure::of(ns)
 }
 
-/// ns between two readings of the clock, which are in all figures here.
-fn clock() -> f64 {
-    Figure::of(
-        (0..1000)
-            .map(|_| {
-                let start = cpu_ns();
-                (cpu_ns() - start) as f64
-            })
-            .collect(),
-    )
-    .median
+/// ns between two readings of the clock, which are in all figures here: at once, and when nothing of them is in the
+/// processor's caches.
+fn clock(plan: &Plan, flush: &mut [u64]) -> [Figure; 2] {
+    let once = || {
+        let start = cpu_ns();
+        (cpu_ns() - start) as f64
+    };
+    let warm = (0..1000).map(|_| once()).collect();
+    let cold = (0..plan.rounds).map(|_| {
+        drive_out(flush);
+        once()
+    });
+    [Figure::of(warm), Figure::of(cold.collect())]
+}
+
+/// Fills the processor's caches with something else.
+fn drive_out(flush: &mut [u64]) {
+    flush.iter_mut().for_each(|word| *word += 1);
+    black_box(&flush);
 }
 
 fn row(peer: &str, how: &str, n: usize, ns: Figure) -> Value {
@@ -112,25 +132,27 @@ fn line(label: &str, figures: &[Figure]) {
 
 /// All of it.
 pub(crate) fn run(plan: &Plan, peers: &[Allocator]) -> Result<Value, Failure> {
-    let clock = clock();
+    let mut flush = vec![0u64; CACHES / size_of::<u64>()];
+    let clock = clock(plan, &mut flush);
     println!(
-        "removing a group with n live objects, ns ({clock:.0} ns of each are two readings of the clock)"
+        "removing a group with n live objects, ns ({:.0} ns of each are two readings of the clock; {:.0} where caches are cold)",
+        clock[0].median, clock[1].median
     );
     print!("{:40}", "");
     NUMBERS.iter().for_each(|n| print!("{n:>12}"));
     println!();
     let mut rows = Vec::new();
-    let mut flush = vec![0u64; CACHES / size_of::<u64>()];
-    let mut figures = [const { Vec::new() }; 2];
+    let mut figures = [const { Vec::new() }; WHEN.len()];
     for n in NUMBERS {
         for (i, figure) in ours(plan, n, &mut flush)?.into_iter().enumerate() {
-            rows.push(row("tenalloc", ["at once", "cold caches"][i], n, figure));
+            rows.push(row("tenalloc", WHEN[i], n, figure));
             figures[i].push(figure);
         }
     }
     drop(flush);
-    line("tenalloc, at once", &figures[0]);
-    line("tenalloc, cold caches", &figures[1]);
+    for (when, figures) in WHEN.iter().zip(&figures) {
+        line(&format!("tenalloc, {when}"), figures);
+    }
     for peer in peers {
         let ended: Vec<_> = NUMBERS.iter().map_while(|n| Some((*n, heap(plan, peer, *n)?))).collect();
         if !ended.is_empty() {
@@ -146,5 +168,5 @@ pub(crate) fn run(plan: &Plan, peers: &[Allocator]) -> Result<Value, Failure> {
         }
     }
     println!();
-    Ok(json!({ "clock_ns": clock, "rows": rows }))
+    Ok(json!({ "clock_ns": clock[0].median, "clock_cold_ns": clock[1].median, "rows": rows }))
 }

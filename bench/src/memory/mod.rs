@@ -7,12 +7,14 @@
 //! | `tenants` | many groups with a few objects each |
 //! | `churn` | groups that come and go, while 5 % of their objects live on |
 //! | `idle` | groups without objects, threads that hold nothing |
+//! | `placement` | which slabs a group's objects share, seen by what comes back when it goes |
 //!
 //! The parent starts a child for each case and reads one line of JSON from it.
 
 mod churn;
 mod idle;
 mod ours;
+mod placement;
 mod stores;
 mod tenants;
 
@@ -64,6 +66,7 @@ pub(crate) fn child(args: &[String]) -> Result<(), Failure> {
         }
         "groups" => idle::groups(folder, peer, n)?,
         "threads" => idle::threads(folder, peer, n)?,
+        "placement" => placement::measure(policy)?,
         _ => return Err(format!("nothing is known of the case {kind}").into()),
     };
     value["peer"] = peer.as_str().into();
@@ -142,6 +145,13 @@ pub(crate) fn run(plan: &Plan, folder: &Path, peers: &[Allocator]) -> Value {
         let base: Option<f64> = threads.first().and_then(|r: &Value| r["grown_bytes"].as_f64());
         tell(result, &mut threads, |row| idle::print_threads(row, base));
     }
+    let mut placed = Vec::new();
+    placement::head();
+    for case in placement::cases() {
+        tell(ask(folder, "placement", "tenalloc", &case, 0, 0), &mut placed, placement::print);
+    }
     println!();
-    serde_json::json!({ "tenants": tenants, "churn": churned, "idle_groups": groups, "idle_threads": threads })
+    serde_json::json!({
+        "tenants": tenants, "churn": churned, "idle_groups": groups, "idle_threads": threads, "placement": placed,
+    })
 }

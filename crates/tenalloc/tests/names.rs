@@ -115,3 +115,40 @@ fn records_of_groups_that_went_are_given_back() {
         assert!(stat.metadata_bytes < most / 2, "round {round}: {} of {most} bytes", stat.metadata_bytes);
     }
 }
+
+#[test]
+fn a_special_byte_is_seen_wherever_it_stands() {
+    let (_, ctl) = machine(1, 1);
+    for len in 1..=20 {
+        let plain = "\u{1}.0~\u{7f}x".chars().cycle().take(len).collect::<String>();
+        ctl.root().create(&plain).unwrap();
+        assert_eq!(ctl.root().create(&plain).err(), Some(Error::Exists));
+        for (at, special) in (0..len).flat_map(|at| [(at, "/"), (at, "\0")]) {
+            let mut name = plain.clone();
+            name.replace_range(at..at + 1, special);
+            assert_eq!(ctl.root().create(&name).err(), Some(Error::BadName), "{name:?}");
+        }
+        // Bytes above 127 are none of them, whatever their other bits say.
+        ctl.root().create(&format!("{}ĀÿŀĀ\u{2f2f}\u{10ffff}", "x".repeat(len))).unwrap();
+    }
+}
+
+/// Enough of them that new tables are filled part by part, the last one twice as far as the one before.
+#[test]
+fn a_great_many_are_all_there() {
+    const MANY: usize = 220_000;
+    let (_, ctl) = machine(1, 1);
+    let root = ctl.root();
+    for number in 0..MANY {
+        let group = root.create(&format!("{number}")).unwrap();
+        if number % 5 == 0 {
+            group.remove().unwrap();
+        }
+    }
+    for number in 0..MANY {
+        let found = root.lookup(&format!("{number}")).ok();
+        assert_eq!(found.is_some(), number % 5 > 0, "{number}");
+        assert!(found.is_none_or(|group| group.name() == number.to_string()));
+    }
+    assert_eq!(ctl.stat().groups, (MANY - MANY / 5) as u64);
+}

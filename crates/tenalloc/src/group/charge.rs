@@ -4,7 +4,6 @@
 //! in place. Only a charge that meets a limit lets go of it, to collect what other CPUs hold in advance.
 
 use super::knobs::{self, Event};
-use super::owner::Entered;
 use super::stock::{BATCH, Slot, TABLE};
 use super::tree::{Node, Path};
 use super::{Group, throttle};
@@ -295,71 +294,6 @@ impl Inner {
         let node = unsafe { &*record.node.load(Acquire) };
         self.uncharge_up(node, bytes);
         record.charged.fetch_sub(bytes, Release);
-    }
-
-    /// Takes `owner`, just forwarded, off the CPUs that entered it, or `all` of them.
-    pub(crate) fn drain_owner(&self, owner: u32, entered: Entered, all: bool) {
-        match entered {
-            Entered::Nowhere if !all => return,
-            Entered::Only(cpu) if !all => {
-                let mut here = self.lock_cpu();
-                if here.cpu() == cpu {
-                    self.uncharge_ready_here(&mut here, owner, |id, bytes| self.return_to_tree(id, bytes));
-                    if let Some(slot) = here.stock.drain_owner(owner) {
-                        self.return_to_tree(slot.owner, slot.bytes.into());
-                    }
-                    return;
-                }
-            }
-            _ => {}
-        }
-        let mut all = self.areas.lock_all();
-        self.uncharge_ready(&mut all, |id| id == owner, |id, bytes| self.return_to_tree(id, bytes));
-        for (.., area, _) in all.rows() {
-            if let Some(slot) = area.stock.drain_owner(owner) {
-                self.return_to_tree(slot.owner, slot.bytes.into());
-            }
-        }
-    }
-
-    /// Returns to the tree what every CPU holds in advance for groups in `node` and below: its stock, and what its ready
-    /// objects are charged. With no lock held.
-    pub(crate) fn drain_within(&self, node: &Node) {
-        self.drain(node, false);
-    }
-
-    /// As [`drain_within`](Self::drain_within) the root, and what is waited for is not kept in advance any more.
-    pub(super) fn drain_for_waiters(&self) {
-        self.drain(self.root_node(), true);
-    }
-
-    fn drain(&self, node: &Node, waited: bool) {
-        // SAFETY: as in `return_to_tree`; every CPU's lock is held.
-        let within = |owner| unsafe { &*self.owners.get(owner).node.load(Acquire) }.is_within(node);
-        let mut all = self.areas.lock_all();
-        self.uncharge_ready(&mut all, within, |owner, bytes| self.return_to_tree(owner, bytes));
-        for (.., area, _) in all.rows() {
-            area.waited |= waited;
-            area.stock.drain(within, |slot| self.return_to_tree(slot.owner, slot.bytes.into()));
-        }
-        drop(all);
-        self.settle();
-    }
-
-    /// Bytes charged to `node` and below without what stocks hold in advance: all CPUs' locks are held together
-    /// for the reading, each of which is free unless its CPU is in the middle of an operation.
-    pub(crate) fn exact(&self, node: &Node) -> u64 {
-        let all = self.areas.lock_all();
-        let mut ahead = 0;
-        for slot in all.iter().flat_map(|area| area.stock.slots()) {
-            // SAFETY: as in `return_to_tree`; every CPU's lock is held.
-            let owner = unsafe { &*self.owners.get(slot.owner).node.load(Acquire) };
-            if owner.is_within(node) {
-                ahead += u64::from(slot.bytes);
-            }
-        }
-        ahead += self.ready_bytes(&all, node);
-        node.counter.current() - ahead
     }
 }
 

@@ -1,5 +1,8 @@
 //! What users hold of a group: [`Group`], and [`Owner`], which outlives it.
 
+mod owner;
+
+pub use self::owner::Owner;
 use super::knobs::{self, Event, Events};
 use super::tree::{Node, Path};
 use super::{peak, wait};
@@ -271,9 +274,8 @@ impl Group {
 
     /// The handle that objects know it by.
     pub fn owner(&self) -> Owner {
-        let id = self.node().owner;
-        self.ctl.inner().owners.hold(id);
-        Owner { ctl: self.ctl.clone(), id }
+        self.ctl.inner().owners.hold(self.owner);
+        Owner::from_held(&self.ctl, self.owner)
     }
 
     /// The controller that it belongs to.
@@ -309,73 +311,5 @@ impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (current, peak, max) = (self.current(), self.peak(), self.max());
         write!(f, "Group({} current {current} peak {peak} max {max})", self.path())
-    }
-}
-
-/// What an object knows of its group (Linux: `obj_cgroup`): it follows the group's removal to the parent.
-///
-/// With it, memory that does not come from here can be charged too.
-pub struct Owner {
-    ctl: Controller,
-    id: u32,
-}
-
-impl Owner {
-    /// Charges `bytes` to the group that this owner speaks for now.
-    ///
-    /// # Errors
-    /// [`Error::Limit`]; nothing is charged then.
-    pub fn try_charge(&self, bytes: u64) -> Result<()> {
-        let inner = self.ctl.inner();
-        let (cpu, id) = inner.charge(self.id, bytes)?;
-        if id != self.id {
-            // Forwarded: the group that pays is another, but the bytes stay this handle's to give back.
-            inner.owners.hand_back(self.id, id, bytes);
-        }
-        inner.see_to(cpu, true);
-        Ok(())
-    }
-
-    /// Charges `bytes` past all limits, for what must not fail. Counted in [`Stat`](crate::Stat); to be given back by
-    /// [`uncharge`](Self::uncharge).
-    pub fn charge_forced(&self, bytes: u64) {
-        self.ctl.inner().charge_forced(self.id, bytes);
-    }
-
-    /// Gives back bytes that [`try_charge`](Self::try_charge) charged, through this handle or a clone of it.
-    /// Never more than that: it would take away from what others charged.
-    pub fn uncharge(&self, bytes: u64) {
-        let inner = self.ctl.inner();
-        let mut cpu = inner.lock_cpu();
-        inner.uncharge(&mut cpu, self.id, bytes);
-        inner.see_to(cpu, true);
-    }
-
-    /// The group that this owner speaks for now.
-    pub fn group(&self) -> Group {
-        self.ctl.group_of(self.id)
-    }
-
-    pub(crate) fn from_held(ctl: &Controller, id: u32) -> Self {
-        Self { ctl: ctl.clone(), id }
-    }
-}
-
-impl Clone for Owner {
-    fn clone(&self) -> Self {
-        self.ctl.inner().owners.hold(self.id);
-        Self::from_held(&self.ctl, self.id)
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.ctl.inner().owners.release(self.id);
-    }
-}
-
-impl fmt::Debug for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Owner({})", self.group().path())
     }
 }

@@ -11,7 +11,7 @@
 //! * `counter`: current, peak and max of one group; the only lock-free part.
 //! * `owner`: the handle between objects and their group, and its forwarding after removal.
 //! * `stock`: bytes charged in advance, per CPU.
-//! * `charge`: how the three work together; every byte goes through here.
+//! * `charge`: how the three work together; every byte goes through here. `drain`: what CPUs hold in advance, taken back.
 //! * `knobs`: `high`, `low`, `min` and the events, where they are used.
 //! * `peak`: peaks that each reader resets for itself.
 //! * `scope`: the group of a thread or a task (feature `std`).
@@ -21,12 +21,14 @@
 //! * `handle`: [`Group`] and [`Owner`], what users hold.
 //!
 //! **Why nothing dangles.** A charge resolves owner → node → ancestors while it holds the lock of its CPU's
-//! area. Removal first marks the owner as forwarded, then visits every area's lock once. After that visit no
-//! charge can still be on its way through the removed node, and its record may be used again once the last
-//! handle is dropped. An idle CPU's lock is free, so the visit waits for nobody.
+//! area, and has entered the owner for that CPU before it looks at the node or keeps anything of it there. Removal marks
+//! the owner as forwarded, in the word that says who entered it, and then visits the locks of those CPUs once: its own
+//! alone, without stopping anybody, or all. After that visit no charge can still be on its way through the removed node, and
+//! its record may be used again once the last handle is dropped. An idle CPU's lock is free, so the visit waits for nobody.
 
 pub(crate) mod charge;
 pub(crate) mod counter;
+mod drain;
 pub(crate) mod handle;
 pub(crate) mod knobs;
 #[cfg(all(test, feature = "loom"))]

@@ -6,100 +6,30 @@
 //! (union-find, path compression: Tarjan 1975), so it stays near one step. Linux instead splices a list and
 //! rewrites every inherited handle.
 //!
-//! A current owner also knows where it was used: nowhere, on one CPU, or on several. Who is about to keep something of it
-//! on a CPU (bytes in the stock, ready objects), or to look at its node, *enters* it first, in the same word that a removal
-//! puts the forward into: so either the removal visits that CPU, or who comes sees the forward. A group that was used on
-//! the CPU that removes it, or on none, is removed without stopping anybody.
-//!
 //! `charged` counts the bytes that went into the tree through an owner. A forwarded owner keeps no stock, so
 //! when its `charged` falls to zero its last object is gone, and so is it.
 
+#[cfg(feature = "loom")]
+mod loomed;
+mod record;
+
+pub(crate) use self::record::{Entered, Record};
+use self::record::{FORWARDED, MANY};
 use super::tree::Node;
 use crate::error::{Error, Result};
 use crate::meta::Meta;
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::atomic::AtomicU32;
 use crate::sync::{Guard, Lock, Rank};
 #[cfg(not(feature = "loom"))]
 use crate::table::Table;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicPtr, Ordering::*};
+use core::sync::atomic::Ordering::*;
 #[cfg(feature = "loom")]
 use loomed::Table;
 
 /// "This object is live and owned by no group." (0 in an owner vector: the object is free.)
 pub(crate) const NOBODY: u32 = 1;
 const FIRST: u32 = 2;
-
-/// 24 bytes; at most 64 may stay behind for a removed group.
-pub(crate) struct Record {
-    /// The node it charges. Once forwarded it is only for stocks not yet drained.
-    pub(crate) node: AtomicPtr<Node>,
-    /// Bytes in the tree through this owner, stocks included.
-    pub(crate) charged: AtomicU64,
-    /// With [`FORWARDED`] the id of the owner that took over. Without: this one is current; 0 if no CPU entered it, the
-    /// number of the only one and 1, or [`MANY`].
-    state: AtomicU32,
-    /// Owners forwarded to this one, and who else holds it (its node, `Owner` handles): it falls under the lock. While
-    /// the record is free: the next such.
-    refs: AtomicU32,
-}
-
-const FORWARDED: u32 = 1 << 31;
-const MANY: u32 = FORWARDED - 1;
-
-#[cfg(not(feature = "loom"))]
-const _: () = assert!(core::mem::size_of::<Record>() == 24);
-
-/// Where an owner was used before it was forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entered {
-    Nowhere,
-    Only(u16),
-    Anywhere,
-}
-
-impl Record {
-    #[inline]
-    pub(crate) fn is_forwarded(&self) -> bool {
-        self.state.load(Acquire) & FORWARDED != 0
-    }
-
-    /// `cpu` may have something of this owner from now on, and may look at its node while its area is held, which the caller
-    /// holds. False: it is forwarded.
-    #[inline]
-    pub(crate) fn enter(&self, cpu: u16) -> bool {
-        let mine = u32::from(cpu) + 1;
-        // A forward that is seen late does no harm: who removes the group visits this CPU then.
-        self.state.load(Acquire) == mine || self.enter_first(mine)
-    }
-
-    fn enter_first(&self, mine: u32) -> bool {
-        let mut seen = self.state.load(Acquire);
-        loop {
-            if seen & FORWARDED != 0 {
-                return false;
-            }
-            if seen == mine || seen == MANY {
-                return true;
-            }
-            let new = if seen == 0 { mine } else { MANY };
-            match self.state.compare_exchange(seen, new, AcqRel, Acquire) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// The owner that took over, as far as it is known to: 0 for none.
-    fn forward(&self) -> u32 {
-        let state = self.state.load(Relaxed);
-        if state & FORWARDED != 0 { state - FORWARDED } else { 0 }
-    }
-
-    fn set_forward(&self, to: u32) {
-        self.state.store(FORWARDED | to, Release);
-    }
-}
 
 /// Ids to be given out, behind a lock of the caller's: only who makes groups needs them.
 pub(crate) struct Ids(u32);
@@ -187,13 +117,11 @@ impl Owners {
 
     /// As [`resolve`](Self::resolve), and `cpu`, whose lock the caller holds, has entered that owner: its node is in place.
     #[inline]
-    pub(crate) fn enter(&self, id: u32, cpu: u16) -> u32 {
-        loop {
-            let id = self.resolve(id);
-            if self.get(id).enter(cpu) {
-                return id;
-            }
+    pub(crate) fn enter(&self, mut id: u32, cpu: u16) -> u32 {
+        while !self.get(id).enter(cpu) {
+            id = self.resolve(id);
         }
+        id
     }
 
     fn resolve_locked(&self, s: &mut Guard<'_, u32>, id: u32) -> u32 {
@@ -344,43 +272,6 @@ impl Owners {
 
 /// Mark of a record on the free list.
 const FREED: u64 = u64::MAX;
-
-/// A table of a few records made in advance: loom's atomics cannot begin as zeroed memory.
-#[cfg(feature = "loom")]
-mod loomed {
-    use super::*;
-
-    pub(super) struct Table<T>([T; 8]);
-
-    impl Table<Record> {
-        pub(super) fn new() -> Self {
-            Self(core::array::from_fn(|_| Record {
-                node: AtomicPtr::new(core::ptr::null_mut()),
-                charged: AtomicU64::new(0),
-                state: AtomicU32::new(0),
-                refs: AtomicU32::new(0),
-            }))
-        }
-
-        pub(super) fn get(&self, id: u32) -> Option<NonNull<Record>> {
-            self.0.get(id as usize).map(NonNull::from)
-        }
-
-        pub(super) fn grow(&self, id: u32, _meta: &Meta, table: &'static str) -> Result<NonNull<Record>> {
-            self.get(id).ok_or(Error::Full { table })
-        }
-
-        pub(super) fn resident(&self, used: u32) -> usize {
-            used as usize * size_of::<Record>()
-        }
-
-        pub(super) unsafe fn shrink(&self, _used: u32, _touched: u32, _meta: &Meta) -> usize {
-            0
-        }
-
-        pub(super) unsafe fn release(&self, _meta: &Meta) {}
-    }
-}
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {

@@ -124,6 +124,7 @@ impl<'a> Spelled<'a> {
     pub(super) fn new(parent: &'a Node, name: &'a str) -> Self {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         const ONES: u64 = u64::MAX / 255;
+        const SLASHES: u64 = ONES * b'/' as u64;
         let mix = |h: u64, part: u64| {
             let h = (h ^ part).wrapping_mul(GOLDEN);
             h ^ h >> 32
@@ -135,8 +136,7 @@ impl<'a> Spelled<'a> {
             let part = word(chunk);
             h = mix(h, part);
             // What is beyond the end is no zero.
-            special |=
-                zero(part | !(u64::MAX >> (64 - 8 * chunk.len()))) | zero(part ^ ONES * u64::from(b'/'));
+            special |= zero(part | !(u64::MAX >> (64 - 8 * chunk.len()))) | zero(part ^ SLASHES);
         }
         Self { parent, name, hash: mix(h, h >> 29), plain: special == 0 }
     }

@@ -4,7 +4,7 @@ use crate::common::{built, compile, has, output, run};
 use std::path::PathBuf;
 use std::process::Command;
 
-const PROGRAMS: [&str; 3] = ["groups", "objects", "lists"];
+const PROGRAMS: [&str; 5] = ["groups", "objects", "lists", "bulk", "forks"];
 
 fn source(name: &str) -> PathBuf {
     built().here.join("tests/c").join(name)
@@ -72,12 +72,9 @@ fn valgrind_finds_nothing() {
     }
     for name in PROGRAMS {
         let mut command = Command::new("valgrind");
-        command.args([
-            "--quiet",
-            "--error-exitcode=9",
-            "--leak-check=full",
-            "--errors-for-leak-kinds=definite",
-        ]);
+        command.args(["--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite"]);
+        // In the child of a fork the handles of threads that were not copied are nobody's.
+        command.arg(if name == "forks" { "--leak-check=no" } else { "--leak-check=full" });
         run(command.arg(compiled(name, "valgrind")));
     }
 }

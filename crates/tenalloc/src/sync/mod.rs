@@ -36,7 +36,7 @@ pub(crate) use event::{Event, sleep, wake};
 pub(crate) use futex::Futex as Raw;
 pub(crate) use rank::Rank;
 #[cfg(not(feature = "loom"))]
-pub(crate) use rank::forget_others;
+pub(crate) use rank::{forget_mine, forget_others};
 pub(crate) use rank::{acquire as acquired, release as released};
 pub(crate) use ticket::Ticket;
 

@@ -52,7 +52,8 @@ static void *work(void *arg) {
     return NULL;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    const int number = argc > 1 ? atoi(argv[1]) : 60; /* fewer where forks are slow */
     static char names[4][2] = { "a", "b", "c", "d" };
     pthread_t threads[4];
     ten_stat stat;
@@ -65,7 +66,7 @@ int main(void) {
     memset(kept, 5, 1000);
     for (int i = 0; i < 4; i++)
         CHECK(pthread_create(&threads[i], NULL, work, names[i]) == 0);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < number; i++) {
         const pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `c` | the C names, and what C says about their arguments |
 //! | `cxx` | operator new and delete |
+//! | `info` | what glibc's malloc can be asked, and told |
 //! | `serve` | any of them, once the arguments are plain: the quick way, and the careful one |
 //! | `early` | memory for calls that come while nothing else works: inside our own start |
 //! | `start` | the first call, the library's constructor and destructor |
@@ -36,6 +37,7 @@ mod c;
 mod cxx;
 mod early;
 mod fork;
+mod info;
 mod library;
 mod report;
 mod serve;

@@ -121,9 +121,25 @@ impl Drop for Mapped {
     }
 }
 
-/// Writes a report now. `when`: what for.
+/// Writes the report that was asked for in the environment, now. `when`: what for.
 pub(crate) fn write(when: &str) {
     let Some(reporting) = start::settings().report else { return };
+    with_rows(|text, rows| {
+        let _ = if reporting.json { json(text, when, rows) } else { table(text, when, rows) };
+        send(&reporting, text.bytes());
+    });
+}
+
+/// Writes the table to standard error, whatever the environment says. `when`: what for.
+pub(crate) fn show(when: &str) {
+    with_rows(|text, rows| {
+        let _ = table(text, when, rows);
+        write_all(2, text.bytes());
+    });
+}
+
+/// Calls `f` with the rows and a place for text, if there is memory for them.
+fn with_rows(f: impl FnOnce(&mut Text<'_>, &[Row])) {
     // One at a time; who asks meanwhile gets the one that is being written.
     if BUSY.swap(true, Acquire) {
         return;
@@ -139,11 +155,9 @@ pub(crate) fn write(when: &str) {
                 core::slice::from_raw_parts_mut(text.0, text.1),
             )
         };
-        let mut text = Text::new(text);
         let rows = gather(rows);
-        let _ = if reporting.json { json(&mut text, when, rows) } else { table(&mut text, when, rows) };
+        f(&mut Text::new(text), rows);
         rows.iter_mut().for_each(|row| drop(row.group.take()));
-        send(&reporting, text.bytes());
     }
     BUSY.store(false, Release);
 }
@@ -336,17 +350,9 @@ fn send(reporting: &Reporting<'_>, report: &[u8]) {
             path = Some(name);
         }
     }
-    let mut left = report;
-    while fd >= 0 && !left.is_empty() {
-        // SAFETY: the buffer is ours.
-        let n = unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) };
-        if n <= 0 {
-            break;
-        }
-        left = &left[n as usize..];
-    }
+    let done = fd >= 0 && write_all(fd, report);
     if let Some(path) = path {
-        if !left.is_empty() {
+        if !done {
             tell::line(format_args!("the report could not be written to {}", Plain(path.to_bytes())));
         }
         if fd >= 0 {
@@ -354,4 +360,18 @@ fn send(reporting: &Reporting<'_>, report: &[u8]) {
             unsafe { libc::close(fd) };
         }
     }
+}
+
+/// Writes all of it. False: not all of it could be.
+fn write_all(fd: i32, mut left: &[u8]) -> bool {
+    while !left.is_empty() {
+        // SAFETY: the buffer is ours.
+        match unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) } {
+            // SAFETY: the thread's own errno.
+            n if n < 0 && unsafe { *libc::__errno_location() } == libc::EINTR => {}
+            n if n <= 0 => return false,
+            n => left = &left[n as usize..],
+        }
+    }
+    true
 }

@@ -72,7 +72,12 @@ fn valgrind_finds_nothing() {
     }
     for name in PROGRAMS {
         let mut command = Command::new("valgrind");
-        command.args(["--quiet", "--error-exitcode=9", "--errors-for-leak-kinds=definite", "--fair-sched=yes"]);
+        command.args([
+            "--quiet",
+            "--error-exitcode=9",
+            "--errors-for-leak-kinds=definite",
+            "--fair-sched=yes",
+        ]);
         // In the child of a fork the handles of threads that were not copied are nobody's.
         command.arg(if name == "forks" { "--leak-check=no" } else { "--leak-check=full" });
         run(command.arg(compiled(name, "valgrind")).arg("6"));

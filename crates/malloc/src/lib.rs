@@ -14,7 +14,7 @@
 //! | `settings` | `TENALLOC_GROUP`, `_MAX`, `_HIGH`, `_REPORT` |
 //! | `report` | the groups as a table or JSON, at exit or on a signal |
 //! | `fork` | what is done around a fork |
-//! | `tell` | one line on standard error |
+//! | `tell`, `stderr` | one line on standard error; where that is, and writing that harms nobody |
 //! | `text`, `spin` | text without memory, and a lock for what is rarely asked |
 //!
 //! The library that is shipped (`make malloc`, profile `malloc`: panics abort) has no standard library in it. Other
@@ -44,6 +44,7 @@ mod serve;
 mod settings;
 mod spin;
 mod start;
+mod stderr;
 mod tell;
 mod text;
 mod thread;

@@ -9,43 +9,17 @@ pub(crate) mod departed;
 use crate::settings::{Grouping, Reporting, Target};
 use crate::text::{Json, Plain, Text};
 use crate::thread::{OPEN, Thread, me, name_of};
-use crate::{serve, start, tell};
+use crate::{serve, start, stderr, tell};
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, Ordering::*};
 use tenalloc::{Events, Group};
 
-/// A copy of standard error, made at the start: at exit many programs have closed theirs.
-static ERROR: AtomicI32 = AtomicI32::new(2);
-/// What it was then: device and file.
-static ERROR_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static BUSY: AtomicBool = AtomicBool::new(false);
-
-fn file_of(fd: i32) -> Option<[u64; 2]> {
-    let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: written by the call where it succeeds.
-    unsafe {
-        (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| {
-            let stat = stat.assume_init();
-            [stat.st_dev, stat.st_ino]
-        })
-    }
-}
-
-/// Standard error as it was at the start, if that was kept and nobody closed it.
-pub(crate) fn standard_error() -> i32 {
-    let kept = ERROR.load(Relaxed);
-    if file_of(kept) == Some(ERROR_FILE.each_ref().map(|n| n.load(Relaxed))) { kept } else { 2 }
-}
 
 /// Gets ready for what was asked.
 pub(crate) fn prepare(reporting: &Reporting<'_>) {
-    if let Some(file) = file_of(2) {
-        // SAFETY: no preconditions; far from the numbers that programs count on.
-        let fd = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 700) };
-        ERROR.store(if fd < 0 { 2 } else { fd }, Relaxed);
-        ERROR_FILE.iter().zip(file).for_each(|(to, value)| to.store(value, Relaxed));
-    }
+    stderr::keep();
     if let Some(signal) = reporting.signal {
         // SAFETY: a zeroed action is a valid one; the handler has the type that SA_SIGINFO's absence asks for.
         let done = unsafe {
@@ -134,7 +108,7 @@ pub(crate) fn write(when: &str) {
 pub(crate) fn show(when: &str) {
     with_rows(|text, rows| {
         let _ = table(text, when, rows);
-        write_all(2, text.bytes());
+        stderr::write_all(2, text.bytes());
     });
 }
 
@@ -329,7 +303,7 @@ fn send(reporting: &Reporting<'_>, report: &[u8]) {
     let mut buffer = [0; 1024];
     match reporting.target {
         Target::Stderr => {
-            fd = standard_error();
+            fd = stderr::descriptor();
             path = None;
         }
         Target::File(name) => {
@@ -350,7 +324,7 @@ fn send(reporting: &Reporting<'_>, report: &[u8]) {
             path = Some(name);
         }
     }
-    let done = fd >= 0 && write_all(fd, report);
+    let done = stderr::write_all(fd, report);
     if let Some(path) = path {
         if !done {
             tell::line(format_args!("the report could not be written to {}", Plain(path.to_bytes())));
@@ -360,18 +334,4 @@ fn send(reporting: &Reporting<'_>, report: &[u8]) {
             unsafe { libc::close(fd) };
         }
     }
-}
-
-/// Writes all of it. False: not all of it could be.
-fn write_all(fd: i32, mut left: &[u8]) -> bool {
-    while !left.is_empty() {
-        // SAFETY: the buffer is ours.
-        match unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) } {
-            // SAFETY: the thread's own errno.
-            n if n < 0 && unsafe { *libc::__errno_location() } == libc::EINTR => {}
-            n if n <= 0 => return false,
-            n => left = &left[n as usize..],
-        }
-    }
-    true
 }

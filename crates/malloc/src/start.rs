@@ -2,7 +2,7 @@
 //! when the environment can be read for certain, and the destructor.
 
 use crate::settings::{Grouping, Settings};
-use crate::{fork, report, serve, tell, thread};
+use crate::{fork, report, serve, stderr, tell, thread};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
@@ -111,6 +111,7 @@ fn make() -> bool {
 }
 
 fn configure() -> bool {
+    stderr::look();
     let settings = Settings::read();
     // SAFETY: one thread writes it, before anybody reads it.
     unsafe { *here().settings.get() = settings };

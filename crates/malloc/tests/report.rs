@@ -2,10 +2,11 @@
 //! and mistakes in the environment are told and stop nothing.
 
 mod common;
-use common::{plain, preloaded, program, run};
+use common::{library, plain, preloaded, program, run};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
 /// The reports of an output, each a line of JSON.
 fn reports(text: &str) -> Vec<Value> {
@@ -143,6 +144,30 @@ fn mistakes_in_the_environment_are_told_and_stop_nothing() {
     // What is empty is not set.
     let (_, err) = run(preloaded("echo", &[("TENALLOC_GROUP", ""), ("TENALLOC_REPORT", "")]).arg("said"));
     assert_eq!(err, "");
+}
+
+/// A report never stops a program, and never lands in a file of its own.
+#[test]
+fn a_report_that_nobody_reads_harms_nobody() {
+    // A pipe whose reader is gone before the report comes.
+    let mut cat = preloaded("cat", &[("TENALLOC_REPORT", "stderr")]);
+    let mut cat = cat.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(cat.stderr.take());
+    drop(cat.stdin.take());
+    let end = cat.wait().unwrap();
+    assert!(end.success(), "{end}");
+
+    // Standard error is closed, and a file that the program opens has its number.
+    let program = program("closed", "files.c");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data");
+    for settings in ["TENALLOC_REPORT=stderr", "TENALLOC_GROUP=nonsense"] {
+        let script = format!(r#"env LD_PRELOAD="$library" {settings} "$0" "$1" 2>&-"#);
+        let mut shell = plain("bash");
+        shell.env("library", library()).arg("-c").arg(script).args([&program, &file]);
+        assert_eq!(run(&mut shell).0, "2\n", "the file that it opened");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
+    }
 }
 
 #[test]

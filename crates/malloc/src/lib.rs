@@ -13,6 +13,7 @@
 //! | `library` | which library an address is in, and the library's group |
 //! | `settings` | `TENALLOC_GROUP`, `_MAX`, `_HIGH`, `_REPORT` |
 //! | `report` | the groups as a table or JSON, at exit or on a signal |
+//! | `stack` | a deep one for reports, which come on the program's shallow ones |
 //! | `fork` | what is done around a fork |
 //! | `tell`, `stderr` | one line on standard error; where that is, and writing that harms nobody |
 //! | `text`, `spin` | text without memory, and a lock for what is rarely asked |
@@ -43,6 +44,7 @@ mod report;
 mod serve;
 mod settings;
 mod spin;
+mod stack;
 mod start;
 mod stderr;
 mod tell;

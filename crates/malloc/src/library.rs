@@ -33,8 +33,10 @@ pub(crate) struct Table {
     libraries: usize,
 }
 
-pub(crate) static TABLE: Spin<Table> =
-    Spin::new(Table { ranges: [Range { start: 0, end: 0, library: 0 }; RANGES], number: 0, libraries: 0 });
+/// For lines of a file: not on the stack, which may be a small one.
+type Lines = [u8; 4096];
+
+pub(crate) static TABLE: Spin<(Table, Lines)> = Spin::new((Table::new(), [0; 4096]));
 
 /// Page of code << 16 | library + 1.
 static KNOWN: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
@@ -59,19 +61,28 @@ pub(crate) fn group_of(caller: usize) -> &'static Group {
     if seen >> 16 == page && seen & 0xffff != 0 {
         return group((seen & 0xffff) as u16 - 1);
     }
-    let Some(library) = TABLE.with(|table| table.find(caller)) else { return start::process() };
+    let Some(library) = TABLE.with(|(table, lines)| table.find(caller, lines)) else {
+        return start::process();
+    };
     known.store(page << 16 | u64::from(library + 1), Release);
     group(library)
 }
 
 impl Table {
+    const fn new() -> Self {
+        let none = Range { start: 0, end: 0, library: 0 };
+        Self { ranges: [none; RANGES], number: 0, libraries: 0 }
+    }
+
     fn look(&self, address: usize) -> Option<u16> {
         let at = self.ranges[..self.number].partition_point(|range| range.end <= address);
         self.ranges[..self.number].get(at).filter(|range| range.start <= address).map(|range| range.library)
     }
 
     /// `None`: there is no memory for its group.
-    fn find(&mut self, address: usize) -> Option<u16> {
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, address: usize, lines: &mut Lines) -> Option<u16> {
         if self.libraries == 0 {
             self.enter(b"[no file]")?;
         }
@@ -81,7 +92,7 @@ impl Table {
         let mut found = None;
         // Address 0: nobody in particular.
         if address > 0 {
-            each_line(c"/proc/self/maps", |line| {
+            each_line(c"/proc/self/maps", lines, |line| {
                 let Some((start, end, name)) = code(line) else { return };
                 if (start..end).contains(&address) {
                     found = if name.is_empty() { Some(0) } else { self.enter(name) };
@@ -147,8 +158,7 @@ fn hexadecimal(word: &[u8]) -> Option<usize> {
 }
 
 /// Calls `each` for the lines of a file; of a line longer than 4 KiB for its beginning.
-fn each_line(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
-    let mut buffer = [0; 4096];
+fn each_line(path: &core::ffi::CStr, buffer: &mut Lines, mut each: impl FnMut(&[u8])) {
     let mut held = 0;
     // SAFETY: the path ends with a NUL; reads go into the free part of the buffer; the descriptor is closed again.
     unsafe {
@@ -185,7 +195,7 @@ mod tests {
     fn lines_of_a_file() {
         let (mut lines, mut found) = (0, 0);
         let here = lines_of_a_file as *const () as usize;
-        each_line(c"/proc/self/maps", |line| {
+        each_line(c"/proc/self/maps", &mut [0; 4096], |line| {
             lines += 1;
             found += usize::from(code(line).is_some_and(|(start, end, _)| (start..end).contains(&here)));
         });
@@ -205,8 +215,7 @@ mod tests {
 
     #[test]
     fn a_new_range_takes_the_place_of_what_it_covers() {
-        let none = Range { start: 0, end: 0, library: 0 };
-        let mut table = Table { ranges: [none; RANGES], number: 0, libraries: 0 };
+        let mut table = Table::new();
         for (start, end, library) in [(50, 60, 1), (10, 20, 2), (30, 40, 3), (35, 55, 4)] {
             table.add(Range { start, end, library });
         }

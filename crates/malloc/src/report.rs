@@ -2,11 +2,13 @@
 //!
 //! Written in the thread that ends the process, in the handler of the signal that asks for it, or, where that
 //! interrupted a thread inside this library, by that thread as soon as it is out. The figures are the controller's exact
-//! ones, so locks are taken; `serve::undisturbed` sees to it that this is possible. The memory for the text is mapped.
+//! ones, so locks are taken; `serve::undisturbed` sees to it that this is possible. The memory for the text is mapped, and so
+//! is the stack.
 
 pub(crate) mod departed;
 
 use crate::settings::{Grouping, Reporting, Target};
+use crate::stack::{self, Mapped};
 use crate::text::{Json, Plain, Text};
 use crate::thread::{OPEN, Thread, me, name_of};
 use crate::{serve, start, stderr, tell};
@@ -68,70 +70,48 @@ struct Row {
     peak: u64,
 }
 
-/// A mapping of zeros, for the time of a report.
-struct Mapped(*mut u8, usize);
-
-impl Mapped {
-    fn new(bytes: usize) -> Option<Self> {
-        // SAFETY: a new mapping where the kernel likes.
-        let at = unsafe {
-            libc::mmap(
-                core::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        (at != libc::MAP_FAILED).then_some(Self(at.cast(), bytes))
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: a whole mapping of ours, used no more.
-        unsafe { libc::munmap(self.0.cast(), self.1) };
-    }
-}
-
 /// Writes the report that was asked for in the environment, now. `when`: what for.
 pub(crate) fn write(when: &str) {
     let Some(reporting) = start::settings().report else { return };
-    with_rows(|text, rows| {
-        let _ = if reporting.json { json(text, when, rows) } else { table(text, when, rows) };
-        send(&reporting, text.bytes());
-    });
+    let compose = if reporting.json { json } else { table };
+    compose_and(|text, rows| compose(text, when, rows), |report| send(&reporting, report));
 }
 
 /// Writes the table to standard error, whatever the environment says. `when`: what for.
 pub(crate) fn show(when: &str) {
-    with_rows(|text, rows| {
-        let _ = table(text, when, rows);
-        stderr::write_all(2, text.bytes());
-    });
+    let to_error = |report: &[u8]| _ = stderr::write_all(2, report);
+    compose_and(|text, rows| table(text, when, rows), to_error);
 }
 
-/// Calls `f` with the rows and a place for text, if there is memory for them.
-fn with_rows(f: impl FnOnce(&mut Text<'_>, &[Row])) {
+/// Gives `send` what `compose` wrote about the groups, if there is memory for it. Composed on a stack of our own; sent
+/// from the caller's, where signals come, as it may take long.
+fn compose_and(compose: impl FnOnce(&mut Text<'_>, &[Row]) -> fmt::Result, send: impl FnOnce(&[u8])) {
     // One at a time; who asks meanwhile gets the one that is being written.
     if BUSY.swap(true, Acquire) {
         return;
     }
-    let most = start::process().children().count() + 64;
-    if let (Some(rows), Some(text)) =
-        (Mapped::new((most + 1) * size_of::<Row>()), Mapped::new(64 << 10 | (most * 512).next_power_of_two()))
-    {
+    let mut report = None;
+    stack::deep(|| {
+        let most = start::process().children().count() + 64;
+        let (rows, text) = ((most + 1) * size_of::<Row>(), 64 << 10 | (most * 512).next_power_of_two());
+        let (Some(rows), Some(text)) = (Mapped::new(rows), Mapped::new(text)) else { return };
         // SAFETY: two fresh mappings, aligned to pages; zeros are no rows, but written before they are read.
-        let (rows, text) = unsafe {
+        let (all, bytes) = unsafe {
             (
                 core::slice::from_raw_parts_mut(rows.0.cast::<MaybeUninit<Row>>(), most + 1),
                 core::slice::from_raw_parts_mut(text.0, text.1),
             )
         };
-        let rows = gather(rows);
-        f(&mut Text::new(text), rows);
-        rows.iter_mut().for_each(|row| drop(row.group.take()));
+        let all = gather(all);
+        let mut composed = Text::new(bytes);
+        let _ = compose(&mut composed, all);
+        all.iter_mut().for_each(|row| drop(row.group.take()));
+        let length = composed.bytes().len();
+        report = Some((text, length));
+    });
+    if let Some((text, length)) = &report {
+        // SAFETY: written above.
+        send(unsafe { core::slice::from_raw_parts(text.0, *length) });
     }
     BUSY.store(false, Release);
 }

@@ -100,6 +100,8 @@ fn once(state: &AtomicU8, f: impl Fn() -> bool) -> bool {
     }
 }
 
+#[cold]
+#[inline(never)]
 fn make() -> bool {
     let Ok(ctl) = Controller::new(Config::new()) else { return false };
     let here = Here { process: ctl.root(), ctl, settings: UnsafeCell::new(Settings::DEFAULT) };
@@ -110,6 +112,8 @@ fn make() -> bool {
     true
 }
 
+#[cold]
+#[inline(never)]
 fn configure() -> bool {
     stderr::look();
     let settings = Settings::read();

@@ -63,6 +63,21 @@ fn a_storm_of_signals_ends_well() {
     }
 }
 
+/// Nobody needs a deep stack for us: neither whoever allocates nor whoever is asked for a report.
+#[test]
+fn stacks_may_be_small() {
+    let program = program("stacks", "stacks.c");
+    for kind in ["process", "thread", "library"] {
+        for form in ["stderr,json,signal=USR1", "stderr,signal=USR1"] {
+            let settings = [("TENALLOC_GROUP", kind), ("TENALLOC_REPORT", form)];
+            let (out, err) = run(&mut preloaded(&program, &settings));
+            assert_eq!(out, "stacks: done\n", "{kind}");
+            let number = err.matches("signal").count();
+            assert!(number > 10, "{kind}: {number} reports");
+        }
+    }
+}
+
 #[test]
 fn a_report_at_exit_has_the_threads_that_are_there() {
     let program = program("exit", "tenants.c");

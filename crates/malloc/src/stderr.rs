@@ -1,5 +1,5 @@
 //! Standard error as it was at the start, and writing that harms nobody: all of it, no signal for a pipe without a
-//! reader, `errno` kept.
+//! reader or a file that may not grow, `errno` kept.
 //!
 //! Where it was closed at the start, nothing is said: a file that the program opens has its number then.
 
@@ -68,16 +68,23 @@ pub(crate) fn write_all(fd: i32, bytes: &[u8]) -> bool {
         let errno = libc::__errno_location();
         let kept = *errno;
         let mut sets = MaybeUninit::<[libc::sigset_t; 3]>::zeroed().assume_init();
-        let [pipe, before, pending] = &mut sets;
-        libc::sigemptyset(pipe);
-        libc::sigaddset(pipe, libc::SIGPIPE);
-        libc::pthread_sigmask(libc::SIG_BLOCK, pipe, before);
+        let [ours, before, pending] = &mut sets;
+        libc::sigemptyset(ours);
+        libc::sigaddset(ours, libc::SIGPIPE);
+        libc::sigaddset(ours, libc::SIGXFSZ);
+        libc::pthread_sigmask(libc::SIG_BLOCK, ours, before);
         libc::sigpending(pending);
         let done = write_on(fd, bytes);
         // The signal of our own write is taken away; one that waited before is the program's.
-        if !done && *errno == libc::EPIPE && libc::sigismember(pending, libc::SIGPIPE) == 0 {
+        let caused = match *errno {
+            libc::EPIPE => libc::SIGPIPE,
+            libc::EFBIG => libc::SIGXFSZ,
+            _ => 0,
+        };
+        if !done && caused > 0 && libc::sigismember(pending, caused) == 0 {
+            libc::sigdelset(ours, libc::SIGPIPE + libc::SIGXFSZ - caused);
             let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            libc::sigtimedwait(pipe, null_mut(), &raw const now);
+            libc::sigtimedwait(ours, null_mut(), &raw const now);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, before, null_mut());
         *errno = kept;

@@ -172,9 +172,15 @@ fn a_report_that_nobody_reads_harms_nobody() {
     let end = cat.wait().unwrap();
     assert!(end.success(), "{end}");
 
+    // A file that may not grow, which is told.
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = plain("bash");
+    shell.args(["-c", r#"ulimit -f 0; exec env LD_PRELOAD="$library" TENALLOC_REPORT="$0" true"#]);
+    let (_, err) = run(shell.env("library", library()).arg(folder.path().join("report")));
+    assert!(err.contains("the report could not be written to "), "{err}");
+
     // Standard error is closed, and a file that the program opens has its number.
     let program = program("closed", "files.c");
-    let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data");
     for settings in ["TENALLOC_REPORT=stderr", "TENALLOC_GROUP=nonsense"] {
         let script = format!(r#"env LD_PRELOAD="$library" {settings} "$0" "$1" 2>&-"#);

@@ -156,6 +156,8 @@ fn mistakes_in_the_environment_are_told_and_stop_nothing() {
     }
     let (out, err) = run(preloaded("echo", &[("TENALLOC_REPORT", "/nowhere/report")]).arg("said"));
     assert_eq!((out.as_str(), err.lines().count()), ("said\n", 1), "{err}");
+    let (_, err) = run(preloaded("echo", &[("TENALLOC_LIMIT", "1M")]).arg("said"));
+    assert!(err.starts_with("tenalloc: TENALLOC_LIMIT is not used: ") && err.lines().count() == 1, "{err}");
     // What is empty is not set.
     let (_, err) = run(preloaded("echo", &[("TENALLOC_GROUP", ""), ("TENALLOC_REPORT", "")]).arg("said"));
     assert_eq!(err, "");

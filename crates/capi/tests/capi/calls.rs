@@ -1,6 +1,7 @@
 //! Programs in C and C++ that call every function, plain, with the compiler's sanitizers, and under valgrind.
 
 use crate::common::{built, compile, has, output, run};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -49,6 +50,25 @@ fn no_function_is_left_untried() {
 fn the_header_serves_cpp() {
     if has("g++") {
         run(&mut Command::new(compile("g++", &[], &source("cpp.cpp"), "c-cpp")));
+    }
+}
+
+/// C++ may not throw through the library: who does is stopped at once, not somewhere later.
+#[test]
+fn an_exception_does_not_pass() {
+    if !has("g++") {
+        return;
+    }
+    let program = compile("g++", &[], &source("throws.cpp"), "c-throws");
+    for which in ["scope", "each", "oom"] {
+        let end = output(Command::new(&program).arg(which));
+        assert_eq!(
+            end.status.signal(),
+            Some(6),
+            "{which}: {} {}",
+            end.status,
+            String::from_utf8_lossy(&end.stderr)
+        );
     }
 }
 

@@ -79,7 +79,7 @@ impl Table {
         self.ranges[..self.number].get(at).filter(|range| range.start <= address).map(|range| range.library)
     }
 
-    /// `None`: there is no memory for its group.
+    /// `None`: it cannot be known now, or there is no memory for its group.
     #[cold]
     #[inline(never)]
     fn find(&mut self, address: usize, lines: &mut Lines) -> Option<u16> {
@@ -92,13 +92,17 @@ impl Table {
         let mut found = None;
         // Address 0: nobody in particular.
         if address > 0 {
-            each_line(c"/proc/self/maps", lines, |line| {
+            let read = each_line(c"/proc/self/maps", lines, |line| {
                 let Some((start, end, name)) = code(line) else { return };
                 if (start..end).contains(&address) {
                     found = if name.is_empty() { Some(0) } else { self.enter(name) };
                     self.add(Range { start, end, library: found.unwrap_or(0) });
                 }
             });
+            // Where the program has no descriptor left just now, nothing is known for good.
+            if !read {
+                return None;
+            }
         }
         Some(found.unwrap_or(0))
     }
@@ -157,14 +161,15 @@ fn hexadecimal(word: &[u8]) -> Option<usize> {
     usize::from_str_radix(core::str::from_utf8(word).ok()?, 16).ok()
 }
 
-/// Calls `each` for the lines of a file; of a line longer than 4 KiB for its beginning.
-fn each_line(path: &core::ffi::CStr, buffer: &mut Lines, mut each: impl FnMut(&[u8])) {
+/// Calls `each` for the lines of a file; of a line longer than 4 KiB for its beginning. False: there is no descriptor left
+/// to read it with; a file that is not there is an empty one.
+fn each_line(path: &core::ffi::CStr, buffer: &mut Lines, mut each: impl FnMut(&[u8])) -> bool {
     let mut held = 0;
     // SAFETY: the path ends with a NUL; reads go into the free part of the buffer; the descriptor is closed again.
     unsafe {
         let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if fd < 0 {
-            return;
+            return !matches!(*libc::__errno_location(), libc::EMFILE | libc::ENFILE);
         }
         loop {
             let n = libc::read(fd, buffer.as_mut_ptr().add(held).cast(), buffer.len() - held);
@@ -185,6 +190,7 @@ fn each_line(path: &core::ffi::CStr, buffer: &mut Lines, mut each: impl FnMut(&[
         }
         libc::close(fd);
     }
+    true
 }
 
 #[cfg(test)]

@@ -123,6 +123,15 @@ fn each_library_has_its_group() {
 }
 
 #[test]
+fn a_library_is_known_again_when_there_are_descriptors() {
+    let program = program("descriptors", "descriptors.c");
+    let settings = [("TENALLOC_GROUP", "library"), ("TENALLOC_REPORT", "stderr,json")];
+    let (out, err) = run(&mut preloaded(&program, &settings));
+    let all = reports(&err);
+    assert_eq!(groups(&all[0])["descriptors"]["live"].as_u64(), Some(counted(&out)[0].1));
+}
+
+#[test]
 fn a_report_goes_to_a_file_for_each_process() {
     let folder = tempfile::tempdir().unwrap();
     let target = format!("{}/report-%p,json", folder.path().display());

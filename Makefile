@@ -86,6 +86,7 @@ miri: ## owner words, lists, stocks, counters, owned values and collections unde
 
 install: ## the command, the C library, the malloc, their manual pages, to PREFIX=/usr/local (also LIBDIR=, DESTDIR=)
 	@scripts/need rust cc
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' scripts/install --check
 	$(CARGO) build --release --locked -p tenalloc-cli -p tenalloc-capi
 	$(CARGO) build --profile malloc --locked -p tenalloc-malloc
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' COMMAND='$(abspath $(BUILT))/release/tenalloc' \

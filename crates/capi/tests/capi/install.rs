@@ -72,6 +72,30 @@ fn it_installs_what_it_says_and_takes_it_away_again() {
     assert_eq!(staged.len(), FILES.len());
 }
 
+/// What cannot be is told before anything is built, in a line.
+#[test]
+fn it_says_where_it_cannot_install() {
+    let file = folder("no-prefix").join("file");
+    fs::write(&file, "").expect("a file");
+    for (prefix, told) in [
+        ("some/where", "must be a path from the root"),
+        (&file.display().to_string(), "cannot be written to"),
+    ] {
+        for arguments in [&["--check"][..], &[]] {
+            let said = output(&mut installed(Path::new(prefix), arguments));
+            let text = String::from_utf8_lossy(&said.stderr);
+            assert_eq!(said.status.code(), Some(2), "{text}");
+            assert!(
+                text.starts_with("install: ") && text.contains(told) && text.lines().count() == 1,
+                "{text}"
+            );
+        }
+    }
+    let free = folder("free").join("a/b");
+    run(&mut installed(&free, &["--check"]));
+    assert!(!free.exists());
+}
+
 #[test]
 fn pkg_config_leads_a_compiler_to_it() {
     if !has("pkg-config") || !has("gcc") {

@@ -84,11 +84,14 @@ miri: ## owner words, lists, stocks, counters, owned values and collections unde
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib -- owners:: list:: stock:: counter::
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows" PROPTEST_CASES=4 $(CARGO) +nightly miri test -p tenalloc --features allocator-api2 --test owned --test collections
 
-install: ## the command, the C library, their manual pages, to PREFIX=/usr/local (also LIBDIR=, DESTDIR=)
+install: ## the command, the C library, the malloc, their manual pages, to PREFIX=/usr/local (also LIBDIR=, DESTDIR=)
 	@scripts/need rust cc
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' scripts/install --check
 	$(CARGO) build --release --locked -p tenalloc-cli -p tenalloc-capi
+	$(CARGO) build --profile malloc --locked -p tenalloc-malloc
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' COMMAND='$(abspath $(BUILT))/release/tenalloc' \
-		LIBRARY='$(abspath $(BUILT))/release/libtenalloc_capi.a' scripts/install
+		LIBRARY='$(abspath $(BUILT))/release/libtenalloc_capi.a' \
+		MALLOC='$(abspath $(BUILT))/malloc/libtenalloc_malloc.so' scripts/install
 
 uninstall: ## take away what install put there
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' scripts/install --uninstall

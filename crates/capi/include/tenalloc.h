@@ -27,7 +27,8 @@
  *
  * Threads     Every function may be called from any thread at any time, also for the same handle, but for the one that
  *             ends the handle. No function may be called in a signal handler, except those whose name ends in _nolock.
- *             After fork in a program with several threads the child may call nothing of this library before exec.
+ *             After fork in a program with several threads the child may call nothing of this library before exec,
+ *             unless the fork was prepared: see ten_fork_prepare.
  *
  * Ownership   Types without a visible struct are handles. Who gets one through a parameter called out ends it with the
  *             _close function of its type; ending a handle leaves the thing itself (the group, the cache) in place.
@@ -289,6 +290,10 @@ void *ten_realloc_zeroed(const ten_controller *ctl, void *object, size_t size) T
  * bytes back. TEN_ERR_BAD_ADDRESS, TEN_ERR_NOT_LIVE (always when hardened, else where it shows): nothing was changed.
  * TEN_ERR_OVERWRITTEN: it was freed. */
 int ten_free(const ten_controller *ctl, void *object) TEN_NOEXCEPT;
+/* The same for who knows the size (and the alignment) that the object was last asked for with, which is checked:
+ * TEN_ERR_WRONG_CACHE if it is not an object for that size; nothing was changed. */
+int ten_free_sized(const ten_controller *ctl, void *object, size_t size) TEN_NOEXCEPT;
+int ten_free_aligned_sized(const ten_controller *ctl, void *object, size_t align, size_t size) TEN_NOEXCEPT;
 /* The same in a signal handler: what cannot be freed at once is left to a later call. Leaves no last error. */
 int ten_free_nolock(const ten_controller *ctl, void *object) TEN_NOEXCEPT;
 /* Bytes that may be used of an object; 0 if it is none. */
@@ -367,6 +372,12 @@ void *ten_cache_alloc_unowned(const ten_cache *cache) TEN_NOEXCEPT TEN_CHECK;
 void *ten_cache_alloc_nolock(const ten_cache *cache, const ten_group *group) TEN_NOEXCEPT TEN_CHECK;
 /* Frees an object of this cache, on any thread; NULL is nothing. As ten_free, and TEN_ERR_WRONG_CACHE. */
 int ten_cache_free(const ten_cache *cache, void *object) TEN_NOEXCEPT;
+/* number objects into the places at objects, or none: then the places are NULL, and nothing is charged. As
+ * ten_cache_alloc; up to 64 at a time are charged and taken together. number 0: objects may be NULL. */
+int ten_cache_alloc_bulk(const ten_cache *cache, const ten_group *group, size_t number, void **objects) TEN_NOEXCEPT;
+/* Frees the objects at number places; those that are NULL are nothing. Returns the first mistake (as ten_cache_free); the
+ * others are freed all the same. */
+int ten_cache_free_bulk(const ten_cache *cache, size_t number, void *const *objects) TEN_NOEXCEPT;
 /* Gives back what it holds free; returns bytes of slabs. */
 uint64_t ten_cache_shrink(const ten_cache *cache) TEN_NOEXCEPT;
 
@@ -551,6 +562,27 @@ const ten_group *ten_scope_enter(const ten_group *group) TEN_NOEXCEPT;
 int ten_scope_run(const ten_group *group, void (*body)(void *arg), void *arg) TEN_NOEXCEPT;
 /* A handle to the group of this thread; TEN_ERR_NOT_FOUND outside of every scope. */
 int ten_scope_current(ten_group **out) TEN_NOEXCEPT;
+
+/* ---- Forks ------------------------------------------------------------------------------------------------------------- */
+
+/* A fork copies the memory of all threads, but only the one that called it: what another thread had locked would be
+ * locked for ever in the child. A program that forks and goes on in the child without exec has these called around it,
+ * for each of its controllers; with several, parent and child in the reverse order of prepare:
+ *
+ *     static void prepare(void) { ten_fork_prepare(NULL); }
+ *     static void parent(void) { ten_fork_parent(NULL); }
+ *     static void child(void) { ten_fork_child(NULL); }
+ *     ...
+ *     pthread_atfork(prepare, parent, child);            // once, before the first fork
+ *
+ * prepare waits until nothing is under way in the controller and keeps it so: from there on this thread uses it for
+ * nothing (also not in fork handlers of its own; those registered later run before) until it called parent or child. Not
+ * in a callback of the controller.
+ * In the child all groups, limits, charges and objects are as they were, a copy; what other threads had in their hands
+ * stays charged, and a ten_background does not run there: its handle may only be left as it is. */
+int ten_fork_prepare(const ten_controller *ctl) TEN_NOEXCEPT;
+int ten_fork_parent(const ten_controller *ctl) TEN_NOEXCEPT;
+int ten_fork_child(const ten_controller *ctl) TEN_NOEXCEPT;
 
 /* ---- Memory taken out of use, and what removed groups left ------------------------------------------------------------ */
 

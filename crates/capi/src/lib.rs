@@ -6,9 +6,10 @@
 //! | [`error`] | codes, the last error of a thread, and the boundary that no panic passes |
 //! | [`handle`] | memory for handles, and how they are lent to callbacks |
 //! | [`controller`], [`group`], [`knobs`] | controllers, the tree, limits and counters |
-//! | [`cache`], [`object`], [`owner`] | objects by kind, by size, and charges without objects |
+//! | [`cache`], [`object`], [`bulk`], [`owner`] | objects by kind, by size, many at once, and charges without objects |
 //! | [`lru`], [`shrink`], [`pressure`] | lists, shrinkers, reclaim and what waits for it |
 //! | [`scope`] | the group of a thread |
+//! | [`fork`] | what is called around a fork |
 //! | [`offline`] | memory taken out of use, and what removed groups left |
 //! | [`stat`], [`text`] | figures as structs, as text and as JSON |
 //!
@@ -28,9 +29,11 @@
 
 #![allow(non_camel_case_types, reason = "the names are those of the header")]
 
+pub mod bulk;
 pub mod cache;
 pub mod controller;
 pub mod error;
+pub mod fork;
 pub mod group;
 pub mod handle;
 pub mod knobs;

@@ -168,15 +168,3 @@ gives_back! {
 pub(crate) unsafe extern "C" fn malloc_usable_size(object: *mut c_void) -> usize {
     NonNull::new(object.cast()).map_or(0, |object| usable(object).unwrap_or(0))
 }
-
-/// `malloc_trim`: gives free pages back to the system; 1 if there were any.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(crate) extern "C" fn malloc_trim(_keep: usize) -> c_int {
-    c_int::from(crate::serve::trim())
-}
-
-/// `mallopt`: there is nothing to set; taken as set, as programs ask for what they think is better with glibc's.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(crate) extern "C" fn mallopt(_what: c_int, _value: c_int) -> c_int {
-    1
-}

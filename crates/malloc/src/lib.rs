@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `c` | the C names, and what C says about their arguments |
 //! | `cxx` | operator new and delete |
+//! | `info` | what glibc's malloc can be asked, and told |
 //! | `serve` | any of them, once the arguments are plain: the quick way, and the careful one |
 //! | `early` | memory for calls that come while nothing else works: inside our own start |
 //! | `start` | the first call, the library's constructor and destructor |
@@ -12,8 +13,9 @@
 //! | `library` | which library an address is in, and the library's group |
 //! | `settings` | `TENALLOC_GROUP`, `_MAX`, `_HIGH`, `_REPORT` |
 //! | `report` | the groups as a table or JSON, at exit or on a signal |
+//! | `stack` | a deep one for reports, which come on the program's shallow ones |
 //! | `fork` | what is done around a fork |
-//! | `tell` | one line on standard error |
+//! | `tell`, `stderr` | one line on standard error; where that is, and writing that harms nobody |
 //! | `text`, `spin` | text without memory, and a lock for what is rarely asked |
 //!
 //! The library that is shipped (`make malloc`, profile `malloc`: panics abort) has no standard library in it. Other
@@ -36,12 +38,15 @@ mod c;
 mod cxx;
 mod early;
 mod fork;
+mod info;
 mod library;
 mod report;
 mod serve;
 mod settings;
 mod spin;
+mod stack;
 mod start;
+mod stderr;
 mod tell;
 mod text;
 mod thread;

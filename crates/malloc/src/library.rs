@@ -33,8 +33,10 @@ pub(crate) struct Table {
     libraries: usize,
 }
 
-pub(crate) static TABLE: Spin<Table> =
-    Spin::new(Table { ranges: [Range { start: 0, end: 0, library: 0 }; RANGES], number: 0, libraries: 0 });
+/// For lines of a file: not on the stack, which may be a small one.
+type Lines = [u8; 4096];
+
+pub(crate) static TABLE: Spin<(Table, Lines)> = Spin::new((Table::new(), [0; 4096]));
 
 /// Page of code << 16 | library + 1.
 static KNOWN: [AtomicU64; PAGES] = [const { AtomicU64::new(0) }; PAGES];
@@ -59,19 +61,28 @@ pub(crate) fn group_of(caller: usize) -> &'static Group {
     if seen >> 16 == page && seen & 0xffff != 0 {
         return group((seen & 0xffff) as u16 - 1);
     }
-    let Some(library) = TABLE.with(|table| table.find(caller)) else { return start::process() };
+    let Some(library) = TABLE.with(|(table, lines)| table.find(caller, lines)) else {
+        return start::process();
+    };
     known.store(page << 16 | u64::from(library + 1), Release);
     group(library)
 }
 
 impl Table {
+    const fn new() -> Self {
+        let none = Range { start: 0, end: 0, library: 0 };
+        Self { ranges: [none; RANGES], number: 0, libraries: 0 }
+    }
+
     fn look(&self, address: usize) -> Option<u16> {
         let at = self.ranges[..self.number].partition_point(|range| range.end <= address);
         self.ranges[..self.number].get(at).filter(|range| range.start <= address).map(|range| range.library)
     }
 
-    /// `None`: there is no memory for its group.
-    fn find(&mut self, address: usize) -> Option<u16> {
+    /// `None`: it cannot be known now, or there is no memory for its group.
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, address: usize, lines: &mut Lines) -> Option<u16> {
         if self.libraries == 0 {
             self.enter(b"[no file]")?;
         }
@@ -81,13 +92,17 @@ impl Table {
         let mut found = None;
         // Address 0: nobody in particular.
         if address > 0 {
-            each_line(c"/proc/self/maps", |line| {
+            let read = each_line(c"/proc/self/maps", lines, |line| {
                 let Some((start, end, name)) = code(line) else { return };
                 if (start..end).contains(&address) {
                     found = if name.is_empty() { Some(0) } else { self.enter(name) };
                     self.add(Range { start, end, library: found.unwrap_or(0) });
                 }
             });
+            // Where the program has no descriptor left just now, nothing is known for good.
+            if !read {
+                return None;
+            }
         }
         Some(found.unwrap_or(0))
     }
@@ -146,15 +161,15 @@ fn hexadecimal(word: &[u8]) -> Option<usize> {
     usize::from_str_radix(core::str::from_utf8(word).ok()?, 16).ok()
 }
 
-/// Calls `each` for the lines of a file; of a line longer than 4 KiB for its beginning.
-fn each_line(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
-    let mut buffer = [0; 4096];
+/// Calls `each` for the lines of a file; of a line longer than 4 KiB for its beginning. False: there is no descriptor left
+/// to read it with; a file that is not there is an empty one.
+fn each_line(path: &core::ffi::CStr, buffer: &mut Lines, mut each: impl FnMut(&[u8])) -> bool {
     let mut held = 0;
     // SAFETY: the path ends with a NUL; reads go into the free part of the buffer; the descriptor is closed again.
     unsafe {
         let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if fd < 0 {
-            return;
+            return !matches!(*libc::__errno_location(), libc::EMFILE | libc::ENFILE);
         }
         loop {
             let n = libc::read(fd, buffer.as_mut_ptr().add(held).cast(), buffer.len() - held);
@@ -175,6 +190,7 @@ fn each_line(path: &core::ffi::CStr, mut each: impl FnMut(&[u8])) {
         }
         libc::close(fd);
     }
+    true
 }
 
 #[cfg(test)]
@@ -185,7 +201,7 @@ mod tests {
     fn lines_of_a_file() {
         let (mut lines, mut found) = (0, 0);
         let here = lines_of_a_file as *const () as usize;
-        each_line(c"/proc/self/maps", |line| {
+        each_line(c"/proc/self/maps", &mut [0; 4096], |line| {
             lines += 1;
             found += usize::from(code(line).is_some_and(|(start, end, _)| (start..end).contains(&here)));
         });
@@ -205,8 +221,7 @@ mod tests {
 
     #[test]
     fn a_new_range_takes_the_place_of_what_it_covers() {
-        let none = Range { start: 0, end: 0, library: 0 };
-        let mut table = Table { ranges: [none; RANGES], number: 0, libraries: 0 };
+        let mut table = Table::new();
         for (start, end, library) in [(50, 60, 1), (10, 20, 2), (30, 40, 3), (35, 55, 4)] {
             table.add(Range { start, end, library });
         }

@@ -2,50 +2,26 @@
 //!
 //! Written in the thread that ends the process, in the handler of the signal that asks for it, or, where that
 //! interrupted a thread inside this library, by that thread as soon as it is out. The figures are the controller's exact
-//! ones, so locks are taken; `serve::undisturbed` sees to it that this is possible. The memory for the text is mapped.
+//! ones, so locks are taken; `serve::undisturbed` sees to it that this is possible. The memory for the text is mapped, and so
+//! is the stack.
 
 pub(crate) mod departed;
 
 use crate::settings::{Grouping, Reporting, Target};
+use crate::stack::{self, Mapped};
 use crate::text::{Json, Plain, Text};
 use crate::thread::{OPEN, Thread, me, name_of};
-use crate::{serve, start, tell};
+use crate::{serve, start, stderr, tell};
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicBool, Ordering::*};
 use tenalloc::{Events, Group};
 
-/// A copy of standard error, made at the start: at exit many programs have closed theirs.
-static ERROR: AtomicI32 = AtomicI32::new(2);
-/// What it was then: device and file.
-static ERROR_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static BUSY: AtomicBool = AtomicBool::new(false);
-
-fn file_of(fd: i32) -> Option<[u64; 2]> {
-    let mut stat = MaybeUninit::<libc::stat>::uninit();
-    // SAFETY: written by the call where it succeeds.
-    unsafe {
-        (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| {
-            let stat = stat.assume_init();
-            [stat.st_dev, stat.st_ino]
-        })
-    }
-}
-
-/// Standard error as it was at the start, if that was kept and nobody closed it.
-pub(crate) fn standard_error() -> i32 {
-    let kept = ERROR.load(Relaxed);
-    if file_of(kept) == Some(ERROR_FILE.each_ref().map(|n| n.load(Relaxed))) { kept } else { 2 }
-}
 
 /// Gets ready for what was asked.
 pub(crate) fn prepare(reporting: &Reporting<'_>) {
-    if let Some(file) = file_of(2) {
-        // SAFETY: no preconditions; far from the numbers that programs count on.
-        let fd = unsafe { libc::fcntl(2, libc::F_DUPFD_CLOEXEC, 700) };
-        ERROR.store(if fd < 0 { 2 } else { fd }, Relaxed);
-        ERROR_FILE.iter().zip(file).for_each(|(to, value)| to.store(value, Relaxed));
-    }
+    stderr::keep();
     if let Some(signal) = reporting.signal {
         // SAFETY: a zeroed action is a valid one; the handler has the type that SA_SIGINFO's absence asks for.
         let done = unsafe {
@@ -94,56 +70,48 @@ struct Row {
     peak: u64,
 }
 
-/// A mapping of zeros, for the time of a report.
-struct Mapped(*mut u8, usize);
-
-impl Mapped {
-    fn new(bytes: usize) -> Option<Self> {
-        // SAFETY: a new mapping where the kernel likes.
-        let at = unsafe {
-            libc::mmap(
-                core::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        (at != libc::MAP_FAILED).then_some(Self(at.cast(), bytes))
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: a whole mapping of ours, used no more.
-        unsafe { libc::munmap(self.0.cast(), self.1) };
-    }
-}
-
-/// Writes a report now. `when`: what for.
+/// Writes the report that was asked for in the environment, now. `when`: what for.
 pub(crate) fn write(when: &str) {
     let Some(reporting) = start::settings().report else { return };
+    let compose = if reporting.json { json } else { table };
+    compose_and(|text, rows| compose(text, when, rows), |report| send(&reporting, report));
+}
+
+/// Writes the table to standard error, whatever the environment says. `when`: what for.
+pub(crate) fn show(when: &str) {
+    let to_error = |report: &[u8]| _ = stderr::write_all(2, report);
+    compose_and(|text, rows| table(text, when, rows), to_error);
+}
+
+/// Gives `send` what `compose` wrote about the groups, if there is memory for it. Composed on a stack of our own; sent
+/// from the caller's, where signals come, as it may take long.
+fn compose_and(compose: impl FnOnce(&mut Text<'_>, &[Row]) -> fmt::Result, send: impl FnOnce(&[u8])) {
     // One at a time; who asks meanwhile gets the one that is being written.
     if BUSY.swap(true, Acquire) {
         return;
     }
-    let most = start::process().children().count() + 64;
-    if let (Some(rows), Some(text)) =
-        (Mapped::new((most + 1) * size_of::<Row>()), Mapped::new(64 << 10 | (most * 512).next_power_of_two()))
-    {
+    let mut report = None;
+    stack::deep(|| {
+        let most = start::process().children().count() + 64;
+        let (rows, text) = ((most + 1) * size_of::<Row>(), 64 << 10 | (most * 512).next_power_of_two());
+        let (Some(rows), Some(text)) = (Mapped::new(rows), Mapped::new(text)) else { return };
         // SAFETY: two fresh mappings, aligned to pages; zeros are no rows, but written before they are read.
-        let (rows, text) = unsafe {
+        let (all, bytes) = unsafe {
             (
                 core::slice::from_raw_parts_mut(rows.0.cast::<MaybeUninit<Row>>(), most + 1),
                 core::slice::from_raw_parts_mut(text.0, text.1),
             )
         };
-        let mut text = Text::new(text);
-        let rows = gather(rows);
-        let _ = if reporting.json { json(&mut text, when, rows) } else { table(&mut text, when, rows) };
-        rows.iter_mut().for_each(|row| drop(row.group.take()));
-        send(&reporting, text.bytes());
+        let all = gather(all);
+        let mut composed = Text::new(bytes);
+        let _ = compose(&mut composed, all);
+        all.iter_mut().for_each(|row| drop(row.group.take()));
+        let length = composed.bytes().len();
+        report = Some((text, length));
+    });
+    if let Some((text, length)) = &report {
+        // SAFETY: written above.
+        send(unsafe { core::slice::from_raw_parts(text.0, *length) });
     }
     BUSY.store(false, Release);
 }
@@ -315,7 +283,7 @@ fn send(reporting: &Reporting<'_>, report: &[u8]) {
     let mut buffer = [0; 1024];
     match reporting.target {
         Target::Stderr => {
-            fd = standard_error();
+            fd = stderr::descriptor();
             path = None;
         }
         Target::File(name) => {
@@ -336,17 +304,9 @@ fn send(reporting: &Reporting<'_>, report: &[u8]) {
             path = Some(name);
         }
     }
-    let mut left = report;
-    while fd >= 0 && !left.is_empty() {
-        // SAFETY: the buffer is ours.
-        let n = unsafe { libc::write(fd, left.as_ptr().cast(), left.len()) };
-        if n <= 0 {
-            break;
-        }
-        left = &left[n as usize..];
-    }
+    let done = stderr::write_all(fd, report);
     if let Some(path) = path {
-        if !left.is_empty() {
+        if !done {
             tell::line(format_args!("the report could not be written to {}", Plain(path.to_bytes())));
         }
         if fd >= 0 {

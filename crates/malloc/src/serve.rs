@@ -203,9 +203,10 @@ fn refused(what: &str, object: NonNull<u8>, e: &Error) {
     unsafe { libc::abort() }
 }
 
-/// Gives free pages back to the system. False: there were none.
-pub(crate) fn trim() -> bool {
+/// Runs `f` where the controller may be asked for everything, and no signal handler comes in between. `None`: it is not
+/// there yet.
+pub(crate) fn calmly<R>(f: impl FnOnce() -> R) -> Option<R> {
     let me = me();
     let _aside = fork::aside(me);
-    undisturbed(me, || payer(me, 0).is_some() && start::control().trim() > 0)
+    undisturbed(me, || payer(me, 0).map(|_| f()))
 }

@@ -43,6 +43,7 @@ impl Settings {
 
     /// What the environment says now.
     pub(crate) fn read() -> Self {
+        unknown_names();
         Self {
             grouping: variable(c"TENALLOC_GROUP", "process, thread or library", grouping)
                 .unwrap_or(Grouping::Process),
@@ -53,6 +54,29 @@ impl Settings {
                 "stderr or a file, then if wanted ,json and ,signal=USR1",
                 reporting,
             ),
+        }
+    }
+}
+
+/// Tells of variables with a name like ours that is none of ours.
+fn unknown_names() {
+    unsafe extern "C" {
+        static environ: *const *const core::ffi::c_char;
+    }
+    let ours: [&[u8]; 4] = [b"TENALLOC_GROUP", b"TENALLOC_MAX", b"TENALLOC_HIGH", b"TENALLOC_REPORT"];
+    // SAFETY: the C library's list of strings, which ends with null and stays; read before the program changes it.
+    unsafe {
+        let mut at = (&raw const environ).read();
+        while libc::getauxval(libc::AT_SECURE) == 0 && !at.is_null() && !(*at).is_null() {
+            let text = CStr::from_ptr(*at).to_bytes();
+            let name = &text[..text.iter().position(|b| *b == b'=').unwrap_or(text.len())];
+            if name.starts_with(b"TENALLOC_") && !ours.contains(&name) {
+                let name = Plain(&name[..name.len().min(80)]);
+                tell::line(format_args!(
+                    "{name} is not used: there are TENALLOC_GROUP, _MAX, _HIGH and _REPORT"
+                ));
+            }
+            at = at.add(1);
         }
     }
 }

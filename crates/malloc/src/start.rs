@@ -2,7 +2,7 @@
 //! when the environment can be read for certain, and the destructor.
 
 use crate::settings::{Grouping, Settings};
-use crate::{fork, report, serve, tell, thread};
+use crate::{fork, report, serve, stderr, tell, thread};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
@@ -100,6 +100,8 @@ fn once(state: &AtomicU8, f: impl Fn() -> bool) -> bool {
     }
 }
 
+#[cold]
+#[inline(never)]
 fn make() -> bool {
     let Ok(ctl) = Controller::new(Config::new()) else { return false };
     let here = Here { process: ctl.root(), ctl, settings: UnsafeCell::new(Settings::DEFAULT) };
@@ -110,7 +112,10 @@ fn make() -> bool {
     true
 }
 
+#[cold]
+#[inline(never)]
 fn configure() -> bool {
+    stderr::look();
     let settings = Settings::read();
     // SAFETY: one thread writes it, before anybody reads it.
     unsafe { *here().settings.get() = settings };

@@ -1,6 +1,6 @@
 //! One line on standard error, of one write.
 
-use crate::report::standard_error;
+use crate::stderr;
 use crate::text::Text;
 use core::fmt::{Arguments, Write};
 
@@ -13,12 +13,5 @@ pub(crate) fn line(message: Arguments<'_>) {
     let _ = text.write_fmt(message);
     let len = text.bytes().len();
     buffer[len] = b'\n';
-    // SAFETY: the buffer is ours; that nobody reads it is no mistake.
-    unsafe {
-        let errno = *libc::__errno_location();
-        if libc::write(2, buffer.as_ptr().cast(), len + 1) < 0 {
-            libc::write(standard_error(), buffer.as_ptr().cast(), len + 1);
-        }
-        *libc::__errno_location() = errno;
-    }
+    stderr::say(&buffer[..=len]);
 }

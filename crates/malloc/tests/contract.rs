@@ -8,7 +8,7 @@ const KINDS: [&str; 3] = ["process", "thread", "library"];
 
 /// Runs a program everywhere; what it says must be the same, and nothing else is said.
 fn everywhere(source: &str, arguments: &[&str]) {
-    let program = program(arguments.first().unwrap_or(&"contract"), source);
+    let program = program(arguments.first().unwrap_or(&source.split('.').next().unwrap()), source);
     let (expected, _) = run(plain(&program).args(arguments));
     for kind in KINDS {
         let (out, err) = run(preloaded(&program, &[("TENALLOC_GROUP", kind)]).args(arguments));
@@ -24,6 +24,15 @@ fn what_c_promises() {
 #[test]
 fn what_cxx_promises() {
     everywhere("new.cc", &[]);
+}
+
+#[test]
+fn what_glibcs_malloc_can_be_asked() {
+    everywhere("info.c", &[]);
+    let program = program("stats", "info.c");
+    let (out, err) = run(preloaded(&program, &[("TENALLOC_GROUP", "thread")]).arg("stats"));
+    assert_eq!(out, "info holds\n");
+    assert!(err.starts_with("tenalloc: info (") && err.contains(" at malloc_stats, bytes\n"), "{err}");
 }
 
 #[test]

@@ -2,10 +2,11 @@
 //! and mistakes in the environment are told and stop nothing.
 
 mod common;
-use common::{plain, preloaded, program, run};
+use common::{library, plain, preloaded, program, run};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
 /// The reports of an output, each a line of JSON.
 fn reports(text: &str) -> Vec<Value> {
@@ -62,6 +63,21 @@ fn a_storm_of_signals_ends_well() {
     }
 }
 
+/// Nobody needs a deep stack for us: neither whoever allocates nor whoever is asked for a report.
+#[test]
+fn stacks_may_be_small() {
+    let program = program("stacks", "stacks.c");
+    for kind in ["process", "thread", "library"] {
+        for form in ["stderr,json,signal=USR1", "stderr,signal=USR1"] {
+            let settings = [("TENALLOC_GROUP", kind), ("TENALLOC_REPORT", form)];
+            let (out, err) = run(&mut preloaded(&program, &settings));
+            assert_eq!(out, "stacks: done\n", "{kind}");
+            let number = err.matches("signal").count();
+            assert!(number > 10, "{kind}: {number} reports");
+        }
+    }
+}
+
 #[test]
 fn a_report_at_exit_has_the_threads_that_are_there() {
     let program = program("exit", "tenants.c");
@@ -107,6 +123,15 @@ fn each_library_has_its_group() {
 }
 
 #[test]
+fn a_library_is_known_again_when_there_are_descriptors() {
+    let program = program("descriptors", "descriptors.c");
+    let settings = [("TENALLOC_GROUP", "library"), ("TENALLOC_REPORT", "stderr,json")];
+    let (out, err) = run(&mut preloaded(&program, &settings));
+    let all = reports(&err);
+    assert_eq!(groups(&all[0])["descriptors"]["live"].as_u64(), Some(counted(&out)[0].1));
+}
+
+#[test]
 fn a_report_goes_to_a_file_for_each_process() {
     let folder = tempfile::tempdir().unwrap();
     let target = format!("{}/report-%p,json", folder.path().display());
@@ -140,9 +165,41 @@ fn mistakes_in_the_environment_are_told_and_stop_nothing() {
     }
     let (out, err) = run(preloaded("echo", &[("TENALLOC_REPORT", "/nowhere/report")]).arg("said"));
     assert_eq!((out.as_str(), err.lines().count()), ("said\n", 1), "{err}");
+    let (_, err) = run(preloaded("echo", &[("TENALLOC_LIMIT", "1M")]).arg("said"));
+    assert!(err.starts_with("tenalloc: TENALLOC_LIMIT is not used: ") && err.lines().count() == 1, "{err}");
     // What is empty is not set.
     let (_, err) = run(preloaded("echo", &[("TENALLOC_GROUP", ""), ("TENALLOC_REPORT", "")]).arg("said"));
     assert_eq!(err, "");
+}
+
+/// A report never stops a program, and never lands in a file of its own.
+#[test]
+fn a_report_that_nobody_reads_harms_nobody() {
+    // A pipe whose reader is gone before the report comes.
+    let mut cat = preloaded("cat", &[("TENALLOC_REPORT", "stderr")]);
+    let mut cat = cat.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(cat.stderr.take());
+    drop(cat.stdin.take());
+    let end = cat.wait().unwrap();
+    assert!(end.success(), "{end}");
+
+    // A file that may not grow, which is told.
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = plain("bash");
+    shell.args(["-c", r#"ulimit -f 0; exec env LD_PRELOAD="$library" TENALLOC_REPORT="$0" true"#]);
+    let (_, err) = run(shell.env("library", library()).arg(folder.path().join("report")));
+    assert!(err.contains("the report could not be written to "), "{err}");
+
+    // Standard error is closed, and a file that the program opens has its number.
+    let program = program("closed", "files.c");
+    let file = folder.path().join("data");
+    for settings in ["TENALLOC_REPORT=stderr", "TENALLOC_GROUP=nonsense"] {
+        let script = format!(r#"env LD_PRELOAD="$library" {settings} "$0" "$1" 2>&-"#);
+        let mut shell = plain("bash");
+        shell.env("library", library()).arg("-c").arg(script).args([&program, &file]);
+        assert_eq!(run(&mut shell).0, "2\n", "the file that it opened");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine\n");
+    }
 }
 
 #[test]

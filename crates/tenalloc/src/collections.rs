@@ -42,57 +42,57 @@ impl GroupAlloc {
         &self.0
     }
 
-    /// What was asked for at `object`: no more, since `realloc` is told of no more.
-    fn block(object: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
-        NonNull::slice_from_raw_parts(object, layout.size())
+    fn take(&self, layout: Layout, zeroed: bool) -> Result<NonNull<[u8]>, AllocError> {
+        let (size, align, ctl) = (layout.size(), layout.align(), self.0.controller());
+        let object = match (size, zeroed) {
+            // Aligned, and never looked behind.
+            (0, _) => NonNull::new(core::ptr::without_provenance_mut(align)).ok_or(AllocError)?,
+            (_, false) => ctl.malloc(&self.0, size, align).map_err(|_| AllocError)?,
+            (_, true) => ctl.malloc_zeroed(&self.0, size, align).map_err(|_| AllocError)?,
+        };
+        // No more than was asked for, since `realloc` is told of no more.
+        Ok(NonNull::slice_from_raw_parts(object, size))
     }
 
+    /// The block with `new`'s size, larger or smaller, and alignment; contents are kept as far as both sizes go.
+    ///
     /// # Safety
-    /// As for [`Allocator::grow`] and [`Allocator::shrink`], which differ in nothing here.
+    /// `object` is a block that `self` or a clone of it gave out for `old` and that was not given back. If this succeeds,
+    /// nobody uses it any more.
     unsafe fn resize(
         &self,
         object: NonNull<u8>,
         old: Layout,
         new: Layout,
-        zeroed: bool,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        if old.size() == 0 {
-            return if zeroed { self.allocate_zeroed(new) } else { self.allocate(new) };
-        }
-        if new.size() == 0 {
-            // SAFETY: the caller's promise.
+        if old.size() == 0 || new.size() == 0 {
+            let block = self.take(new, false)?;
+            // SAFETY: of no bytes, or given back as the caller promises; there is nothing to be copied.
             unsafe { self.deallocate(object, old) };
-            return self.allocate(new);
+            return Ok(block);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: `old` is not empty, so `object` came from `malloc` or `realloc` of this controller, and is live.
         let moved = unsafe { self.0.controller().realloc(object, new.size(), new.align()) };
-        let moved = moved.map_err(|_| AllocError)?;
-        if zeroed {
-            // SAFETY: inside the object, behind what it had.
-            unsafe { moved.add(old.size()).write_bytes(0, new.size() - old.size()) };
-        }
-        Ok(Self::block(moved, new))
+        moved.map(|object| NonNull::slice_from_raw_parts(object, new.size())).map_err(|_| AllocError)
     }
 }
 
-// SAFETY: memory stays until it is freed: the group's handle, which clones hold too, keeps the controller in place. It is
-// freed through any of them, by its address.
+// SAFETY: a block is an object of the group's controller. It stays where it is until it is freed, as the controller does:
+// the group's handle in each clone keeps it. Any clone frees and resizes it, since both find it by its address. A block of
+// no bytes is not looked behind.
 unsafe impl Allocator for GroupAlloc {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() == 0 {
-            // Aligned, and never looked behind.
-            let dangling =
-                NonNull::new(core::ptr::without_provenance_mut(layout.align())).ok_or(AllocError)?;
-            return Ok(NonNull::slice_from_raw_parts(dangling, 0));
-        }
-        let object =
-            self.0.controller().malloc(&self.0, layout.size(), layout.align()).map_err(|_| AllocError)?;
-        Ok(Self::block(object, layout))
+        self.take(layout, false)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.take(layout, true)
     }
 
     unsafe fn deallocate(&self, object: NonNull<u8>, layout: Layout) {
         if layout.size() > 0 {
-            // SAFETY: the caller's promise. What was written beyond it is counted.
+            // SAFETY: not empty, so it came from `malloc` or `realloc` of this controller; the caller gives it back. That
+            // somebody wrote beyond it is counted.
             let _ = unsafe { self.0.controller().free(object) };
         }
     }
@@ -103,8 +103,8 @@ unsafe impl Allocator for GroupAlloc {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.resize(object, old, new, false) }
+        // SAFETY: what the trait asks of the caller is what `resize` asks.
+        unsafe { self.resize(object, old, new) }
     }
 
     unsafe fn grow_zeroed(
@@ -113,8 +113,11 @@ unsafe impl Allocator for GroupAlloc {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.resize(object, old, new, true) }
+        // SAFETY: as for `grow`.
+        let block = unsafe { self.resize(object, old, new)? };
+        // SAFETY: the block has `new.size()` bytes, of which the trait's caller promises that they are no fewer than before.
+        unsafe { block.cast::<u8>().add(old.size()).write_bytes(0, new.size() - old.size()) };
+        Ok(block)
     }
 
     unsafe fn shrink(
@@ -123,7 +126,7 @@ unsafe impl Allocator for GroupAlloc {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.resize(object, old, new, false) }
+        // SAFETY: what the trait asks of the caller is what `resize` asks.
+        unsafe { self.resize(object, old, new) }
     }
 }

@@ -66,7 +66,8 @@ unsafe fn each_of_ring(first: *mut Lists, mut each: impl FnMut(NonNull<Lists>)) 
 }
 
 impl Controller {
-    /// Before a fork: waits until nothing is under way in this controller, and keeps it so. For `pthread_atfork`.
+    /// Before a fork: waits until nothing is under way in this controller, and keeps it so. For `pthread_atfork`; several
+    /// controllers one after the other, and after the fork in the reverse order.
     ///
     /// # Safety
     /// The thread holds no lock of this library (it is in no callback of it) and uses the controller for nothing until
@@ -78,6 +79,7 @@ impl Controller {
         core::mem::forget(inner.areas.lock_all());
         // SAFETY: all locks above are held.
         unsafe { inner.each_lower_lock(Raw::lock) };
+        crate::sync::forget_mine();
     }
 
     /// After a fork, in the process that forked.

@@ -147,8 +147,11 @@ fn null_is_never_followed() {
             *c == ',' && depth == 0
         });
         let number = if parameters.trim() == "void)" { 0 } else { 1 + commas.count() };
-        code += &format!("puts(\"{name}\"); fflush(stdout); {name}({});\n", vec!["0"; number].join(", "));
         calls += 1;
+        // NULL is the process's controller there, and the order of the three is the caller's promise: tests/c/forks.c.
+        if !name.starts_with("ten_fork_") {
+            code += &format!("puts(\"{name}\"); fflush(stdout); {name}({});\n", vec!["0"; number].join(", "));
+        }
     }
     let abi = fs::read_to_string(built().here.join("abi.txt")).expect("abi.txt");
     let functions = abi.lines().filter(|line| line.starts_with("function ")).count();

@@ -1,6 +1,6 @@
 //! `make install`, into a folder of its own, and what a program then needs: pkg-config, CMake, man.
 //!
-//! Run with the library of this build and another file for the command, so that nothing is built for it.
+//! Run with the library of this build and other files for the command and the malloc, so that little is built for it.
 
 use crate::common::{built, has, output, run};
 use std::fs;
@@ -9,7 +9,8 @@ use std::process::Command;
 
 fn installed(to: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(built().root.join("scripts/install"));
-    command.args(arguments).env("PREFIX", to).env("LIBRARY", &built().archive).env("COMMAND", "/bin/true");
+    command.args(arguments).env("PREFIX", to).env("LIBRARY", &built().archive);
+    command.env("COMMAND", "/bin/true").env("MALLOC", "/bin/true");
     command.env_remove("DESTDIR").env_remove("LIBDIR");
     command
 }
@@ -37,11 +38,12 @@ fn files(below: &Path) -> Vec<String> {
     all
 }
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 13] = [
     "bin/tenalloc",
     "include/tenalloc.h",
     "lib/cmake/tenalloc/tenalloc-config-version.cmake",
     "lib/cmake/tenalloc/tenalloc-config.cmake",
+    "lib/libtenalloc-malloc.so",
     "lib/libtenalloc.a",
     "lib/libtenalloc.so",
     "lib/libtenalloc.so.0",
@@ -49,6 +51,7 @@ const FILES: [&str; 11] = [
     "lib/pkgconfig/tenalloc.pc",
     "share/man/man1/tenalloc.1",
     "share/man/man3/tenalloc.3",
+    "share/man/man7/tenalloc-malloc.7",
 ];
 
 #[test]
@@ -67,6 +70,30 @@ fn it_installs_what_it_says_and_takes_it_away_again() {
     let staged = files(&stage);
     assert!(staged.contains(&"opt/somewhere/lib64/libtenalloc.so.0".to_owned()), "{staged:?}");
     assert_eq!(staged.len(), FILES.len());
+}
+
+/// What cannot be is told before anything is built, in a line.
+#[test]
+fn it_says_where_it_cannot_install() {
+    let file = folder("no-prefix").join("file");
+    fs::write(&file, "").expect("a file");
+    for (prefix, told) in [
+        ("some/where", "must be a path from the root"),
+        (&file.display().to_string(), "cannot be written to"),
+    ] {
+        for arguments in [&["--check"][..], &[]] {
+            let said = output(&mut installed(Path::new(prefix), arguments));
+            let text = String::from_utf8_lossy(&said.stderr);
+            assert_eq!(said.status.code(), Some(2), "{text}");
+            assert!(
+                text.starts_with("install: ") && text.contains(told) && text.lines().count() == 1,
+                "{text}"
+            );
+        }
+    }
+    let free = folder("free").join("a/b");
+    run(&mut installed(&free, &["--check"]));
+    assert!(!free.exists());
 }
 
 #[test]
@@ -123,12 +150,35 @@ fn cmake_finds_it() {
     run(Command::new(build.join("tenant-server")).args(["--self-check", "4", "3"]));
 }
 
+/// The malloc is one that is built, here with the checks of a debug build, and a program runs on it where it was installed.
+#[test]
+fn a_program_runs_on_the_malloc() {
+    run(Command::new(env!("CARGO"))
+        .args(["build", "--profile", "test", "--locked", "-p", "tenalloc-malloc"])
+        .current_dir(&built().root));
+    let debug = std::env::current_exe().expect("an executable").ancestors().nth(2).map(Path::to_owned);
+    let malloc = debug.expect("a folder").join("libtenalloc_malloc.so");
+    let to = folder("for-malloc");
+    run(installed(&to, &[]).env("MALLOC", malloc));
+    let mut command = Command::new("sort");
+    std::env::vars_os().for_each(|(name, _)| {
+        if name.to_string_lossy().starts_with("TENALLOC_") {
+            command.env_remove(name);
+        }
+    });
+    command.args(["-r", "/dev/null"]).env("LD_PRELOAD", to.join("lib/libtenalloc-malloc.so"));
+    let said = output(command.env("TENALLOC_REPORT", "stderr"));
+    assert!(said.status.success() && said.stdout.is_empty());
+    let report = String::from_utf8_lossy(&said.stderr);
+    assert!(report.starts_with("tenalloc: sort (") && report.contains(" resident for it: "), "{report}");
+}
+
 #[test]
 fn the_manual_pages_are_clean() {
     if !has("man") {
         return;
     }
-    for page in ["tenalloc.1", "tenalloc.3"] {
+    for page in ["tenalloc.1", "tenalloc.3", "tenalloc-malloc.7"] {
         let file = built().root.join("docs/man").join(page);
         let shown = output(
             Command::new("man").args(["--warnings", "-l", "-Tutf8"]).arg(&file).env("MANWIDTH", "100"),

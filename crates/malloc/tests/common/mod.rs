@@ -63,8 +63,10 @@ pub fn preloaded(program: impl AsRef<std::ffi::OsStr>, settings: &[(&str, &str)]
 /// A program as it is.
 pub fn plain(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
-    for name in ["TENALLOC_GROUP", "TENALLOC_MAX", "TENALLOC_HIGH", "TENALLOC_REPORT", "LD_PRELOAD"] {
-        command.env_remove(name);
+    for (name, _) in std::env::vars_os() {
+        if name == "LD_PRELOAD" || name.to_string_lossy().starts_with("TENALLOC_") {
+            command.env_remove(name);
+        }
     }
     command
 }

@@ -57,6 +57,8 @@ const LEAD_OF_FULL: u16 = 32;
 const IDLE: u8 = 1;
 /// Objects of loose stacks put away in passing: as many as one stack has that made way.
 const IN_PASSING: usize = 256;
+/// Of those, taken from the stacks together; a divisor.
+const AT_A_TIME: usize = 16;
 
 /// Bits of a ready id for the node, the low ones.
 const NODE_BITS: u32 = 6;
@@ -412,19 +414,18 @@ impl Inner {
         if cpu.shelf().loose.is_empty() {
             return;
         }
-        let mut found = [None; IN_PASSING];
-        let mut at = found.iter_mut();
-        cpu.shelf().pick_up(
-            IN_PASSING,
-            &self.meta,
-            |_| true,
-            |of, object| {
-                at.next().into_iter().for_each(|place| *place = Some((of, object)));
-            },
-        );
-        for (of, object) in found.into_iter().map_while(|place| place) {
-            // SAFETY: a cache takes its objects off all shelves before it goes, and this CPU's area is held.
-            self.put_away(cpu, unsafe { &*of.cast() }, object);
+        let mut left = IN_PASSING;
+        while left > 0 && !cpu.shelf().loose.is_empty() {
+            // A few at a time: threads may have stacks of 16 KiB.
+            let mut found = [None; AT_A_TIME];
+            let mut at = found.iter_mut();
+            let each = |of, object| at.next().into_iter().for_each(|place| *place = Some((of, object)));
+            cpu.shelf().pick_up(AT_A_TIME, &self.meta, |_| true, each);
+            for (of, object) in found.into_iter().map_while(|place| place) {
+                // SAFETY: a cache takes its objects off all shelves before it goes, and this CPU's area is held.
+                self.put_away(cpu, unsafe { &*of.cast() }, object);
+            }
+            left -= AT_A_TIME;
         }
     }
 

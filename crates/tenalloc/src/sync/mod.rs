@@ -35,9 +35,9 @@ pub(crate) use event::{Event, sleep, wake};
 #[cfg(not(feature = "loom"))]
 pub(crate) use futex::Futex as Raw;
 pub(crate) use rank::Rank;
-#[cfg(not(feature = "loom"))]
-pub(crate) use rank::forget_others;
 pub(crate) use rank::{acquire as acquired, release as released};
+#[cfg(not(feature = "loom"))]
+pub(crate) use rank::{forget_mine, forget_others};
 pub(crate) use ticket::Ticket;
 
 use core::cell::UnsafeCell;

@@ -78,7 +78,7 @@ impl Bed {
 
     /// Some threads sleep a little now and then: whoever wakes up preempts who runs, wherever that one is just then.
     fn nap(&self, t: u64, n: u64) {
-        if t % 2 == 1 && n % 16 == 0 {
+        if t % 2 == 1 && n.is_multiple_of(16) {
             std::thread::sleep(core::time::Duration::from_micros(20));
         }
     }
@@ -176,7 +176,7 @@ fn what_is_pushed_is_popped_once() {
             dwell(n);
             tokens[one].out.store(false, Relaxed);
             // Whoever holds the area, from wherever he comes, works on the same stacks.
-            if (n + t) % 256 == 0 {
+            if (n + t).is_multiple_of(256) {
                 let mut held = bed.areas.lock((n % u64::from(bed.areas.cpus)) as u16);
                 let key = OWNER << 32 | u64::from(ID | u32::from(held.node()));
                 let other = held.shelf().pop(SET, key).map(token);

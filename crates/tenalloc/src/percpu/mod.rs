@@ -469,8 +469,9 @@ impl<T> Drop for Held<'_, T> {
         let State { taken, stopped } = &area.state;
         taken.store(0, Release);
         // Whoever stops the area interrupts this CPU before he looks whether it is taken: either he sees the store, or
-        // this load comes after the interruption and sees him. The processor orders the two for us only then; the
-        // compiler does here.
+        // this load comes after the interruption and sees him. The compiler orders the two here. No processor does, x86-64 as
+        // little as aarch64, and none has to: the interruption is a full barrier between two instructions of this thread, and
+        // a thread that does not run went through one when it was taken off its CPU.
         compiler_fence(SeqCst);
         if stopped.load(Relaxed) != 0 {
             self.wake();

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::vec::Vec;
 
 /// What each thread does, so often.
-const TIMES: u64 = if cfg!(miri) { 60 } else { 30_000 };
+const TIMES: u64 = if cfg!(miri) { 60 } else { 20_000 };
 /// The number of one key, and the low part of it on node 0.
 const OWNER: u64 = 5;
 const ID: u32 = 9 << 6;
@@ -44,6 +44,18 @@ impl Source for Heap {
     }
 }
 
+/// Takes a while, so that who ought not to come meanwhile has the time to.
+fn dwell(n: u64) {
+    (0..n % 64).for_each(|_| core::hint::spin_loop());
+}
+
+/// Adds one with a load and a store that lie apart.
+fn add_one(held: &mut u64, n: u64) {
+    let before = *core::hint::black_box(&mut *held);
+    dwell(n);
+    *held = before + 1;
+}
+
 struct Bed {
     areas: Areas<u64>,
     topology: Topology,
@@ -62,6 +74,13 @@ impl Bed {
 
     fn cpu(&self) -> u16 {
         self.topology.here(&self.pretended)
+    }
+
+    /// Some threads sleep a little now and then: whoever wakes up preempts who runs, wherever that one is just then.
+    fn nap(&self, t: u64, n: u64) {
+        if t % 2 == 1 && n.is_multiple_of(16) {
+            std::thread::sleep(core::time::Duration::from_micros(20));
+        }
     }
 
     /// More threads than CPUs, so that they are preempted, each with its number.
@@ -97,8 +116,9 @@ fn one_holder_at_a_time() {
     bed.storm(|t| {
         let mut mine = 0;
         for n in 0..TIMES {
+            bed.nap(t, n);
             match (n + t) % 512 {
-                0 => *bed.areas.lock((n % u64::from(bed.areas.cpus)) as u16) += 1,
+                0 => add_one(&mut bed.areas.lock((n % u64::from(bed.areas.cpus)) as u16), n),
                 1 => {
                     assert!(
                         bed.areas.lock_all().iter().sum::<u64>() >= mine,
@@ -107,10 +127,10 @@ fn one_holder_at_a_time() {
                     continue;
                 }
                 2..64 => match bed.areas.try_lock_here(|| bed.cpu()) {
-                    Some(mut held) => *held += 1,
+                    Some(mut held) => add_one(&mut held, n),
                     None => continue,
                 },
-                _ => *bed.areas.lock_here(|| bed.cpu()) += 1,
+                _ => add_one(&mut bed.areas.lock_here(|| bed.cpu()), n),
             }
             mine += 1;
         }
@@ -149,12 +169,14 @@ fn what_is_pushed_is_popped_once() {
     };
     bed.storm(|t| {
         for n in 0..TIMES {
+            bed.nap(t, n);
             let got = bed.areas.pop(slot(OWNER << 32 | u64::from(ID)), || bed.cpu()).map(token);
             let Some(one) = got.or_else(|| rest.lock().unwrap().pop()) else { continue };
             take(one);
+            dwell(n);
             tokens[one].out.store(false, Relaxed);
             // Whoever holds the area, from wherever he comes, works on the same stacks.
-            if (n + t) % 256 == 0 {
+            if (n + t).is_multiple_of(256) {
                 let mut held = bed.areas.lock((n % u64::from(bed.areas.cpus)) as u16);
                 let key = OWNER << 32 | u64::from(ID | u32::from(held.node()));
                 let other = held.shelf().pop(SET, key).map(token);

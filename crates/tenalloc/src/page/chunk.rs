@@ -44,12 +44,14 @@ const RESERVED: usize = (size_of::<Header>() + PAGES * size_of::<Slab>()).div_ce
 /// Longest run cut from a chunk; what is longer gets a mapping of its own.
 pub(crate) const MAX_RUN: usize = 256;
 const BINS: usize = 10;
+/// The list of huge objects that were freed and are kept for a while.
+const KEPT: usize = BINS;
 const NO_BIN: u8 = u8::MAX;
 
 #[repr(C, align(64))]
 struct Header {
     node: u8,
-    /// In which list of its node: log2 of the longest free run, or `NO_BIN` without free pages.
+    /// In which list of its node: log2 of the longest free run, `KEPT`, or `NO_BIN` without free pages.
     bin: u8,
     huge: bool,
     /// Being emptied: no new run is cut from it.
@@ -104,7 +106,7 @@ pub(crate) struct Totals {
 struct State {
     /// Nodes on which no chunk may be made.
     offline_nodes: u64,
-    bins: [[*mut Header; BINS]; super::topology::MAX_NODES as usize],
+    bins: [[*mut Header; BINS + 1]; super::topology::MAX_NODES as usize],
     all: *mut Header,
     totals: Totals,
     decay: Decay,
@@ -129,7 +131,7 @@ impl Chunks {
     pub(crate) fn new(source: &'static dyn Source) -> Option<Self> {
         let state = State {
             offline_nodes: 0,
-            bins: [[null_mut(); BINS]; super::topology::MAX_NODES as usize],
+            bins: [[null_mut(); BINS + 1]; super::topology::MAX_NODES as usize],
             all: null_mut(),
             totals: Totals::default(),
             decay: Decay::new(),
@@ -310,6 +312,10 @@ impl Chunks {
     fn drop_chunk(&self, s: &mut State, at: *mut Header) {
         // SAFETY: a chunk without runs; the lock is held.
         let h = unsafe { &mut *at };
+        if usize::from(h.bin) == KEPT {
+            // SAFETY: the descriptor of the object that was there.
+            s.totals.dirty -= unsafe { (*Header::desc(at, 0)).pages() } * PAGE;
+        }
         unlink(s, at);
         Self::unlist(s, at);
         s.totals.mapped -= h.map_bytes;

@@ -44,7 +44,7 @@ pub(super) fn coarse_clock() -> u64 {
 
 impl State {
     /// Bytes of free pages that may be held back.
-    fn bound(&self) -> usize {
+    pub(super) fn bound(&self) -> usize {
         HELD + self.totals.runs / 8
     }
 }
@@ -66,6 +66,8 @@ impl Chunks {
             let next = h.all_next;
             let busy = h.offline || h.lookers > 0;
             if !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED {
+                self.drop_chunk(&mut s, at);
+            } else if Self::is_kept(h) {
                 self.drop_chunk(&mut s, at);
             } else if !h.huge {
                 let mut from = 0;
@@ -140,7 +142,12 @@ impl Chunks {
         let at = s.decay.cursor;
         // SAFETY: the cursor is on a listed chunk, which is mapped; the lock is held.
         let h = unsafe { &mut *at };
-        if !h.huge {
+        if Self::is_kept(h) {
+            if s.decay.hurry || h.old.count(0, 1) > 0 {
+                return self.drop_chunk(s, at); // the cursor goes on
+            }
+            h.old.set(0, 1, true);
+        } else if !h.huge {
             let mut due = if s.decay.hurry { h.dirty } else { h.dirty.and(&h.old) };
             while let Some((first, pages)) = due.next_run(0) {
                 if *left == 0 {

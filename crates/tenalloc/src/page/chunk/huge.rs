@@ -1,12 +1,18 @@
 //! Objects beyond the longest run: each in a mapping of its own, with a header in front like a chunk's.
+//!
+//! What is freed is kept as other free pages are, within the same bound, and goes by the same decay (`decay`): a program
+//! that makes and frees such an object all the time gets new pages from the system once, not each time.
 
-use super::{CHUNK, Chunks, Header, MAX_RUN, NO_BIN, chunk_of, link_all, unlink_all};
+use super::{CHUNK, Chunks, Header, KEPT, MAX_RUN, NO_BIN, State, chunk_of, link_all, unlink, unlink_all};
 use crate::page::PAGE;
 use crate::slab::{Kind, Slab};
 use core::ptr::NonNull;
 
 impl Chunks {
     pub(super) fn alloc_huge(&self, pages: usize, align: usize, node: u8) -> Option<NonNull<Slab>> {
+        if let Some(kept) = self.take_kept(pages, align, node) {
+            return Some(kept);
+        }
         let bytes = pages.checked_mul(PAGE)?;
         // In front of the object: its header page and what alignment asks for.
         let lead = align.max(PAGE);
@@ -128,6 +134,70 @@ impl Chunks {
             drop(s);
             return self.departures.bump();
         }
-        self.drop_chunk(&mut s, at);
+        // SAFETY: as above.
+        let bytes = unsafe { (*Header::desc(at, 0)).pages() } * PAGE;
+        if !s.has_room(bytes) {
+            return self.drop_chunk(&mut s, at);
+        }
+        h.old.set(0, 1, false);
+        h.next = s.bins[usize::from(h.node)][KEPT];
+        h.prev = core::ptr::null_mut();
+        if !h.next.is_null() {
+            // SAFETY: chunks on a list are mapped.
+            unsafe { (*h.next).prev = at };
+        }
+        s.bins[usize::from(h.node)][KEPT] = at;
+        h.bin = KEPT as u8;
+        s.totals.dirty += bytes;
+        self.pass(&mut s);
+    }
+
+    /// A kept object with as many pages, or a fifth more at most, whose end goes back to the system.
+    fn take_kept(&self, pages: usize, align: usize, node: u8) -> Option<NonNull<Slab>> {
+        let mut s = self.state.lock();
+        let mut at = s.bins[usize::from(node)][KEPT];
+        while !at.is_null() {
+            // SAFETY: chunks on a list are mapped; the lock is held. Their objects' descriptors are as they were left.
+            let (h, base, had) = unsafe {
+                let desc = Header::desc(at, 0);
+                (&mut *at, (*desc).base(), (*desc).pages())
+            };
+            let fits = (pages..=pages + pages / 5).contains(&had) && (base as usize).is_multiple_of(align);
+            if !fits || h.offline || h.lookers > 0 || s.offline_nodes >> node & 1 == 1 {
+                at = h.next;
+                continue;
+            }
+            if !self.registry.insert(at as usize) {
+                return None;
+            }
+            unlink(&mut s, at);
+            if had > pages {
+                let end = base.wrapping_add(pages * PAGE);
+                // SAFETY: the end of the object's pages, which are free.
+                unsafe { self.source.purge(NonNull::new_unchecked(end), (had - pages) * PAGE) };
+            }
+            s.totals.dirty -= had * PAGE;
+            s.totals.runs += pages * PAGE;
+            s.totals.headers -= h.resident();
+            h.descs = 1;
+            s.totals.headers += h.resident();
+            let desc = Header::desc(at, 0);
+            // SAFETY: the header's one descriptor, of no object.
+            unsafe { desc.write(Slab::blank(base, pages as u32, 0, node, Kind::Large)) };
+            return NonNull::new(desc);
+        }
+        None
+    }
+
+    /// Whether a chunk has a freed object that is kept, and may go.
+    pub(super) fn is_kept(h: &Header) -> bool {
+        usize::from(h.bin) == KEPT && !h.offline && h.lookers == 0
+    }
+}
+
+impl State {
+    /// Whether so many free bytes more are within the bound.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.totals.dirty + bytes <= self.bound()
     }
 }

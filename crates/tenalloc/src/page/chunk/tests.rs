@@ -203,6 +203,69 @@ fn what_is_held_back_is_bounded() {
     unsafe { chunks.release() };
 }
 
+/// A huge object that was freed serves the next of about its size, waits as long as other free pages, and is one of them
+/// for the bound.
+#[test]
+fn a_huge_object_is_kept_for_the_next() {
+    static NOW: AtomicU64 = AtomicU64::new(1000);
+    let (source, chunks) = chunks();
+    let chunks = Chunks { clock: || NOW.load(Relaxed), ..chunks.decaying(Duration::from_nanos(100)) };
+    let huge = |pages| chunks.alloc(pages, PAGE, 0, Kind::Large).unwrap();
+    let first = huge(700);
+    let (base, _) = at(first);
+    let mapped = chunks.totals().mapped;
+    // SAFETY: live until here.
+    unsafe { chunks.free(first) };
+    assert_eq!(chunks.find(base), None);
+    assert_eq!(
+        (chunks.totals().dirty, chunks.totals().runs, chunks.totals().mapped),
+        (700 * PAGE, 0, mapped)
+    );
+    // Too large, too small by more than a fifth, on another node, aligned otherwise.
+    let others = [huge(701), huge(500), chunks.alloc(700, PAGE, 1, Kind::Large).unwrap()];
+    assert!(others.iter().all(|run| at(*run).0 != base));
+    let again = huge(650);
+    assert_eq!((at(again), chunks.find(base)), ((base, 650), Some(again)));
+    // SAFETY: live.
+    assert!(!unsafe { again.as_ref().zero }, "it has what the last one left there");
+    assert_eq!(chunks.totals().dirty, 0);
+    // SAFETY: live until here; each once.
+    others.into_iter().chain([again]).for_each(|run| unsafe { chunks.free(run) });
+    // 8 MiB is all that may wait: not all four do.
+    let waiting = chunks.totals().dirty;
+    assert!((650 * PAGE..=8 << 20).contains(&waiting) && waiting < (701 + 500 + 700 + 650) * PAGE);
+    assert_eq!(chunks.totals().runs, 0);
+    // Two sweeps later they are gone; so they are at once when asked for.
+    NOW.fetch_add(1000, Relaxed);
+    chunks.tick();
+    NOW.fetch_add(1000, Relaxed);
+    assert_eq!(chunks.tick(), waiting);
+    assert_eq!((chunks.totals().dirty, chunks.totals().mapped), (0, 0));
+    let last = huge(300);
+    // SAFETY: live until here.
+    unsafe { chunks.free(last) };
+    assert_eq!((chunks.trim(), chunks.totals().mapped), (300 * PAGE, 0));
+    // More than may wait goes at once.
+    let large = huge(3000);
+    // SAFETY: live until here.
+    unsafe { chunks.free(large) };
+    assert_eq!((chunks.totals().mapped, chunks.totals().dirty), (0, 0));
+    // While somebody looks it is not used again, and it goes with the look.
+    let seen = huge(300);
+    let look = chunks.look(0).unwrap();
+    // SAFETY: live until here.
+    unsafe { chunks.free(seen) };
+    let other = huge(300);
+    assert_ne!(at(other).0, at(seen).0);
+    chunks.looked(look);
+    // SAFETY: live until here; not used again.
+    unsafe {
+        chunks.free(other);
+        chunks.release();
+    }
+    assert_eq!(source.total(), 0);
+}
+
 #[test]
 fn trim_purges_free_pages_and_keeps_runs() {
     let (_, chunks) = chunks();

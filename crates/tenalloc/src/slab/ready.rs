@@ -397,6 +397,10 @@ impl Inner {
     /// in between, most likely, and goes. So a group that fell idle keeps nothing for long where others are busy.
     fn look_round(&self, cpu: &mut Locked<'_>, mine: u64) {
         count(cpu.shelf(), mine);
+        if let Some(stack) = cpu.shelf().find(set_of(mine), mine) {
+            // A miss is a use, although it finds the stack as it was.
+            stack.note.idle = 0;
+        }
         let Some(key) = cpu.shelf().turn().filter(|key| *key != mine) else { return };
         let differs = count(cpu.shelf(), key);
         let Some(stack) = cpu.shelf().find(set_of(key), key) else { return };

@@ -44,8 +44,8 @@ const SHARE: u64 = 32;
 pub(crate) const MOST: u64 = ON_SHELF + depot::MOST;
 /// Objects that a stack may hold at first, and at most; and what those are charged at most.
 const FIRST: u32 = rounded(2);
-const LARGEST: u32 = rounded(240);
-const LARGEST_BYTES: u64 = 256 << 10;
+const LARGEST: u32 = rounded(500);
+const LARGEST_BYTES: u64 = 64 << 10;
 /// From how many objects on a full stack takes the place of another at the depot.
 const WORTH_IT: u32 = rounded(50);
 /// Objects that a miss brings along at most.
@@ -249,21 +249,12 @@ impl Inner {
     fn make_more_room(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
         let node = cpu.node();
         let Some(stack) = cpu.shelf().find(set_of(key), key) else { return false };
-        let (here, limit) = (stack.note.wanted > 0, stack.limit());
-        if here {
+        if stack.note.wanted > 0 {
             stack.note.wanted -= 1;
         } else if !self.depots.was_missed(node, key) {
             return false;
         }
-        if !self.may_keep(key) {
-            return false;
-        }
-        // What others miss is for the depot, once it is a stack that is worth the way.
-        if here || limit < rounded(100) {
-            self.grow(cpu, record, key) || self.exchange_full(cpu, record, key)
-        } else {
-            self.exchange_full(cpu, record, key) || self.grow(cpu, record, key)
-        }
+        self.may_keep(key) && (self.grow(cpu, record, key) || self.exchange_full(cpu, record, key))
     }
 
     /// Puts the lower half of a full stack away: if it overflows now it will again, and not at each push.

@@ -311,7 +311,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn matches_a_map_of_vectors(steps in proptest::collection::vec((0..7u8, 0..40u64), 0..400)) {
+        fn matches_a_map_of_vectors(steps in proptest::collection::vec((0..9u8, 0..40u64), 0..400)) {
             let (mut shelf, meta) = (empty(), Meta::new(&Os));
             let mut plain: HashMap<u64, Vec<NonNull<u8>>> = HashMap::new();
             let mut loose = 0;
@@ -338,6 +338,13 @@ mod tests {
                     3 if plain.contains_key(&key) => {
                         let limit = shelf.find(set, key).map_or(0, |stack| stack.limit());
                         proptest::prop_assert!(shelf.resize(set, key, rounded(limit + 1), &meta));
+                    }
+                    5 => {
+                        let mut two = [null_mut(); 2];
+                        let taken = shelf.find(set, key).is_some_and(|stack| stack.take_lowest(&mut two));
+                        let all = plain.get_mut(&key).filter(|all| all.len() >= 2);
+                        let lowest = all.map(|all| all.drain(..2).collect::<Vec<_>>());
+                        proptest::prop_assert_eq!(taken.then(|| two.map(|p| NonNull::new(p).unwrap()).to_vec()), lowest);
                     }
                     4 => shelf.pick_up(3, &meta, |_| true, |_, _| loose -= 1),
                     _ => {

@@ -29,9 +29,9 @@ pub(crate) struct Stack {
 pub(crate) struct Note {
     /// Pointers that the next miss brings along.
     pub(crate) refill: u8,
-    /// Pushes that found it full, and were let go elsewhere.
+    /// Pointers that it let go when it was full.
     pub(crate) refused: u8,
-    /// Misses after such pushes: what would have been kept would have been used.
+    /// Misses after that: what would have been kept would have been used.
     pub(crate) wanted: u8,
     /// How often in a row it was as long as before when its turn came.
     pub(crate) idle: u8,
@@ -68,6 +68,19 @@ impl Stack {
         let last = self.last()?;
         self.len -= 1;
         Some(last)
+    }
+
+    /// Takes the lowest pointers, as many as `into` has room for. False: there are fewer, and nothing was done.
+    pub(crate) fn take_lowest(&mut self, into: &mut [*mut u8]) -> bool {
+        let Some(rest) = (self.len as usize).checked_sub(into.len()) else { return false };
+        let (lowest, number) = (self.pointer(0), into.len());
+        // SAFETY: `len` pointers are initialised, of which these are the first and those the rest.
+        unsafe {
+            lowest.copy_to_nonoverlapping(NonNull::from(&mut *into).cast(), number);
+            lowest.add(number).copy_to(lowest, rest);
+        }
+        self.len = rest as u32;
+        true
     }
 
     /// False: full.

@@ -65,9 +65,8 @@ impl Chunks {
             let h = unsafe { &mut *at };
             let next = h.all_next;
             let busy = h.offline || h.lookers > 0;
-            if !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED {
-                self.drop_chunk(&mut s, at);
-            } else if Self::is_kept(h) {
+            let empty = !h.huge && !busy && usize::from(h.free_pages) == PAGES - RESERVED;
+            if empty || Self::is_kept(h) {
                 self.drop_chunk(&mut s, at);
             } else if !h.huge {
                 let mut from = 0;

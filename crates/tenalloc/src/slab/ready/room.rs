@@ -1,0 +1,210 @@
+//! How much is kept ready, and for whom: when a stack grows, when it is left at the node's depot or had from there, and which
+//! one goes.
+
+use super::{
+    ALWAYS_ON_SHELF, AT_A_TIME, FIRST, IDLE, IN_PASSING, LARGEST, LARGEST_BYTES, LEAD_OF_FULL, NONE,
+    ON_SHELF, OVER, SHARE, WORTH_IT, charge_of, depot, key, owner_of, set_of,
+};
+use crate::controller::{Inner, Locked};
+use crate::group::charge::over_high;
+use crate::group::tree::Node;
+use crate::percpu::{Bundle, Shelf, Stack, rounded};
+use crate::slab::cache::Record;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::*;
+
+impl Inner {
+    /// Has the full stack of `key` hold more, or puts an empty one in its place. False: that is not worth it, or not allowed.
+    pub(super) fn make_more_room(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
+        let node = cpu.node();
+        let Some(stack) = cpu.shelf().find(set_of(key), key) else { return false };
+        if stack.note.wanted > 0 {
+            stack.note.wanted -= 1;
+        } else if !self.depots.was_missed(node, key) {
+            return false;
+        }
+        self.may_keep(key) && (self.grow(cpu, record, key) || self.exchange_full(cpu, record, key))
+    }
+
+    /// Whether more may be kept ready for the owner of `key`, who is current: none of his groups is frozen or above its
+    /// `high`, where what is free has to go back.
+    pub(super) fn may_keep(&self, key: u64) -> bool {
+        // SAFETY: the CPU entered the owner, whose node is in place while its lock is held.
+        let node = unsafe { &*self.owners.get(owner_of(key)).node.load(Acquire) };
+        let frozen = core::iter::successors(Some(node), |node| node.parent()).any(Node::is_frozen);
+        !frozen && over_high(node).is_none()
+    }
+
+    /// Has a full stack hold more. False: it may not.
+    fn grow(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
+        let set = set_of(key);
+        let Some(was) = cpu.shelf().find(set, key).map(|stack| stack.limit()) else { return false };
+        let limit = rounded(was * 2);
+        let more = u64::from(limit - was) * record.charge;
+        let may = limit <= largest(record)
+            && (self.may_hold(cpu, more)
+                || cpu.shelf().vote(set, key) >= LEAD_OF_FULL && self.put_others_out(cpu, key, more));
+        let grown = may && cpu.shelf().resize(set, key, limit, &self.meta);
+        if grown {
+            cpu.shelf().bytes += more;
+        }
+        grown
+    }
+
+    /// Leaves a full stack at the depot for an empty one.
+    fn exchange_full(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
+        let (set, node) = (set_of(key), cpu.node());
+        let Some((limit, of)) = cpu.shelf().find(set, key).map(|stack| (stack.limit(), stack.of)) else {
+            return false;
+        };
+        let most = self.share(depot::ALWAYS, depot::MOST, self.topology.nodes().into());
+        // Others are not put out for a few objects.
+        if limit < WORTH_IT && !self.depots.have_room(node, u64::from(limit) * record.charge, most) {
+            return false;
+        }
+        let Some(empty) = Bundle::create(limit, of, key, &self.meta) else { return false };
+        let Some(full) = cpu.shelf().replace(set, key, empty) else { return false };
+        let mut out = self.depots.deposit(node, full, most);
+        while let Some(old) = out.take(|_| true) {
+            let stack = old.stack();
+            let (owner, bytes) = (owner_of(stack.key()), u64::from(stack.len()) * charge_of(stack));
+            cpu.shelf().loose.push(old);
+            self.uncharge(cpu, owner, bytes);
+        }
+        true
+    }
+
+    /// An object for `owner` out of a stack that the depot had, and that is on this CPU's shelf now.
+    pub(in crate::slab) fn alloc_from_depot(
+        &self,
+        cpu: &mut Locked<'_>,
+        record: &Record,
+        owner: u32,
+    ) -> Option<NonNull<u8>> {
+        if record.ready == NONE {
+            return None;
+        }
+        let key = key(owner, record.ready | u32::from(cpu.node()));
+        let set = set_of(key);
+        let (len, limit) = cpu.shelf().find(set, key).map(|stack| (stack.len(), stack.limit()))?;
+        if len == 0 {
+            let full = self.depots.withdraw(cpu.node(), key, || {
+                // What it holds then counts here: as much as a stack may, at worst.
+                let more = u64::from(largest(record).saturating_sub(limit)) * record.charge;
+                self.may_hold(cpu, more)
+            })?;
+            let shelf = cpu.shelf();
+            if let Some(stack) = shelf.find(set, key) {
+                stack.note.wanted = stack.note.wanted.saturating_add(1);
+            }
+            shelf.bytes += u64::from(full.stack().limit()) * record.charge;
+            shelf.bytes -= u64::from(limit) * record.charge;
+            shelf.replace(set, key, full)?.free(&self.meta);
+        }
+        cpu.shelf().find(set, key).and_then(Stack::pop).and_then(NonNull::new)
+    }
+
+    /// Whether the stacks of a CPU may hold `more` bytes.
+    pub(super) fn may_hold(&self, cpu: &mut Locked<'_>, more: u64) -> bool {
+        let share = self.share(ALWAYS_ON_SHELF, ON_SHELF, self.topology.cpus().into());
+        let shelf = cpu.shelf();
+        shelf.held + more / 2 <= share && shelf.bytes + more <= (OVER * share).min(ON_SHELF)
+    }
+
+    /// As [`may_hold`](Self::may_hold), after others than that of `key` were given up, as their turn comes.
+    pub(super) fn put_others_out(&self, cpu: &mut Locked<'_>, key: u64, more: u64) -> bool {
+        cpu.shelf().end_vote(set_of(key));
+        for _ in 0..4 {
+            if self.may_hold(cpu, more) {
+                return true;
+            }
+            match cpu.shelf().turn() {
+                Some(old) if old != key => self.give_up(cpu, old),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// What one of `of` may hold ready, bytes.
+    fn share(&self, least: u64, most: u64, of: u64) -> u64 {
+        ((least + self.root_node().counter.current() / SHARE) / of).min(most)
+    }
+
+    /// Takes a stack off the CPU's shelf; what was charged ahead for it goes into the CPU's stock.
+    pub(super) fn give_up(&self, cpu: &mut Locked<'_>, key: u64) {
+        if let Some(bytes) = loosen(cpu.shelf(), key) {
+            self.uncharge(cpu, owner_of(key), bytes);
+        }
+    }
+
+    /// Looks at the next stack on the CPU's shelf, but that of `mine`: one that was as long each of the last times was not used
+    /// in between, most likely, and goes. So a group that fell idle keeps nothing for long where others are busy.
+    pub(super) fn look_round(&self, cpu: &mut Locked<'_>, mine: u64) {
+        count(cpu.shelf(), mine);
+        if let Some(stack) = cpu.shelf().find(set_of(mine), mine) {
+            // A miss is a use, although it finds the stack as it was.
+            stack.note.idle = 0;
+        }
+        let Some(key) = cpu.shelf().turn().filter(|key| *key != mine) else { return };
+        let differs = count(cpu.shelf(), key);
+        let Some(stack) = cpu.shelf().find(set_of(key), key) else { return };
+        if differs {
+            stack.note.idle = 0;
+        } else if stack.note.idle < IDLE {
+            stack.note.idle += 1;
+        } else {
+            self.give_up(cpu, key);
+        }
+    }
+
+    /// Puts some objects of the CPU's loose stacks away.
+    pub(super) fn put_away_loose(&self, cpu: &mut Locked<'_>) {
+        if cpu.shelf().loose.is_empty() {
+            return;
+        }
+        let mut left = IN_PASSING;
+        while left > 0 && !cpu.shelf().loose.is_empty() {
+            // A few at a time: threads may have stacks of 16 KiB.
+            let mut found = [None; AT_A_TIME];
+            let mut at = found.iter_mut();
+            let each = |of, object| at.next().into_iter().for_each(|place| *place = Some((of, object)));
+            cpu.shelf().pick_up(AT_A_TIME, &self.meta, |_| true, each);
+            for (of, object) in found.into_iter().map_while(|place| place) {
+                // SAFETY: a cache takes its objects off all shelves before it goes, and this CPU's area is held.
+                self.put_away(cpu, unsafe { &*of.cast() }, object);
+            }
+            left -= AT_A_TIME;
+        }
+    }
+}
+
+/// Objects of `record` that a stack may hold.
+fn largest(record: &Record) -> u32 {
+    let mut limit = LARGEST;
+    while limit > FIRST && u64::from(limit) * record.charge > LARGEST_BYTES {
+        limit = rounded(limit / 4);
+    }
+    limit
+}
+
+/// Takes note of how long the stack of `key` is now. Whether that is another length than last time.
+fn count(shelf: &mut Shelf, key: u64) -> bool {
+    let Some(stack) = shelf.find(set_of(key), key) else { return false };
+    let len = stack.len();
+    let counted = core::mem::replace(&mut stack.note.counted, len);
+    let charge = charge_of(stack);
+    shelf.held = shelf.held + u64::from(len) * charge - u64::from(counted) * charge;
+    len != counted
+}
+
+/// Takes the stack of `key` off its place; what its objects are charged.
+pub(super) fn loosen(shelf: &mut Shelf, key: u64) -> Option<u64> {
+    let stack = shelf.loosen(set_of(key), key)?;
+    let charge = charge_of(stack);
+    let (len, limit) = (u64::from(stack.len()), u64::from(stack.limit()));
+    let counted = u64::from(stack.note.counted);
+    shelf.bytes -= limit * charge;
+    shelf.held -= counted * charge;
+    Some(len * charge)
+}

@@ -13,10 +13,10 @@ TESTFLAGS ?=
 BUILT := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint doc unit models malloc programs-short programs bench instructions soak fuzz miri install uninstall clean
+.PHONY: help run test lint doc unit models malloc programs-short programs bench instructions soak fuzz miri arm64 install uninstall clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: ## replay the recorded trace data/small: a table here, a page with charts in out/report.html (TRACE=folder: another)
 	@scripts/need rust cc
@@ -79,10 +79,14 @@ fuzz: ## throw damaged recordings at the readers, FUZZ_SECONDS=60 a target (opti
 	@scripts/need rust cc nightly fuzz
 	@scripts/fuzz $(FUZZ_SECONDS)
 
-miri: ## owner words, lists, stocks, counters, owned values and collections under miri, which sees undefined behaviour (optional: nightly, miri)
+miri: ## owner words, lists, stocks, areas, counters, owned values and collections under miri, which sees undefined behaviour (optional: nightly, miri)
 	@scripts/need rust nightly miri
-	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib -- owners:: list:: stock:: counter::
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=8 $(CARGO) +nightly miri test -p tenalloc --lib -- owners:: list:: stock:: counter:: percpu::tests
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows" PROPTEST_CASES=4 $(CARGO) +nightly miri test -p tenalloc --features allocator-api2 --test owned --test collections
+
+arm64: ## the core's tests on an emulated aarch64 machine, with its restartable sequences and without (Debian: qemu-system-arm; ~9 minutes)
+	@scripts/need rust
+	@scripts/arm64
 
 install: ## the command, the C library, the malloc, their manual pages, to PREFIX=/usr/local (also LIBDIR=, DESTDIR=)
 	@scripts/need rust cc

@@ -160,7 +160,7 @@ fn reporting(value: &[u8]) -> Option<Reporting<'_>> {
     let mut parts = value.split(|b| *b == b',');
     let target = match parts.next()? {
         b"" => return None,
-        b"stderr" => Target::Stderr,
+        b"stderr" | b"-" => Target::Stderr,
         path => Target::File(path),
     };
     let mut reporting = Reporting { target, json: false, signal: None };
@@ -201,6 +201,7 @@ mod tests {
     fn reports() {
         let of = |target, json, signal| Some(Reporting { target, json, signal });
         assert_eq!(reporting(b"stderr"), of(Target::Stderr, false, None));
+        assert_eq!(reporting(b"-,json"), of(Target::Stderr, true, None), "not a file of that name");
         assert_eq!(reporting(b"/tmp/a-%p,json"), of(Target::File(b"/tmp/a-%p"), true, None));
         assert_eq!(reporting(b"stderr,signal=USR2,json"), of(Target::Stderr, true, Some(libc::SIGUSR2)));
         assert_eq!(reporting(b"r,signal=SIGHUP"), of(Target::File(b"r"), false, Some(libc::SIGHUP)));

@@ -4,7 +4,6 @@
 //! on a CPU (bytes in the stock, ready objects), or to look at its node, *enters* it first, in the same word that a removal
 //! puts the forward into: so either the removal visits that CPU, or who comes sees the forward. A group that was used on
 //! the CPU that removes it, or on none, is removed without stopping anybody.
-//!
 
 use crate::group::tree::Node;
 use crate::sync::atomic::{AtomicU32, AtomicU64};

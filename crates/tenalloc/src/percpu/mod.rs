@@ -21,11 +21,12 @@
 //!
 //! * `seq`: the sequences themselves, and the barrier.
 //! * `held`: what the holder may do, and how he lets go.
-//! * `shelf`: where a CPU has its stacks; `stack`: one of them.
+//! * `shelf`: where a CPU has its stacks; `stack`: one of them; `place`: one on its shelf.
 
 mod held;
 #[cfg(all(test, feature = "loom"))]
 mod models;
+mod place;
 mod seq;
 mod shelf;
 mod stack;
@@ -35,7 +36,7 @@ mod tests;
 pub(crate) use self::held::{All, Held};
 use self::seq::Sequences;
 pub(crate) use self::shelf::{SETS, Shelf};
-pub(crate) use self::stack::{Bundle, Piles, Stack, rounded};
+pub(crate) use self::stack::{Bundle, Piles, Seen, rounded};
 use crate::page::Topology;
 use crate::sync::{Rank, Ticket};
 use core::cell::{Cell, UnsafeCell};

@@ -27,7 +27,7 @@ use super::slab::Slab;
 use crate::controller::{Inner, Locked};
 use crate::error::{Error, Result};
 use crate::group::owner::NOBODY;
-use crate::percpu::{SETS, Slot, Stack, rounded};
+use crate::percpu::{SETS, Seen, Slot, rounded};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::*;
 
@@ -146,7 +146,8 @@ impl Inner {
         let set = set_of(key);
         self.look_round(cpu, key);
         match cpu.shelf().find(set, key) {
-            Some(stack) => {
+            Some(mut stack) => {
+                let limit = stack.limit();
                 let note = &mut stack.note;
                 if note.refused > 0 {
                     note.refused -= 1;
@@ -154,7 +155,7 @@ impl Inner {
                 }
                 let more = note.refill;
                 note.refill = (2 * more + 1).min(REFILL);
-                let more = u32::from(more).min(stack.limit());
+                let more = u32::from(more).min(limit);
                 self.refill(cpu, record, key, more);
             }
             None => self.add_stack(cpu, record, set, key),
@@ -200,7 +201,7 @@ impl Inner {
             let s = unsafe { slab.as_ref() };
             let index = record.index_of(object as usize - s.base() as usize);
             let owned = s.owners.set(index, owner, false, &self.vectors(s));
-            if !owned || !cpu.shelf().find(set_of(key), key).is_some_and(|stack| stack.push(object)) {
+            if !owned || !cpu.shelf().find(set_of(key), key).is_some_and(|mut stack| stack.push(object)) {
                 s.owners.clear(index);
                 record.put_back(self, slab, object);
                 break;
@@ -233,7 +234,7 @@ impl Inner {
                 return Ok(false);
             }
             self.add_stack(cpu, record, set, key);
-            return Ok(cpu.shelf().find(set, key).is_some_and(|stack| stack.push(object.as_ptr())));
+            return Ok(cpu.shelf().find(set, key).is_some_and(|mut stack| stack.push(object.as_ptr())));
         };
         if stack.last() == Some(object.as_ptr()) {
             return Err(Error::DoubleFree { address: object.as_ptr() as usize });
@@ -241,20 +242,20 @@ impl Inner {
         if stack.len() == stack.limit() && !self.make_more_room(cpu, record, key) {
             self.let_go(cpu, record, key);
         }
-        Ok(cpu.shelf().find(set, key).is_some_and(|stack| stack.push(object.as_ptr())))
+        Ok(cpu.shelf().find(set, key).is_some_and(|mut stack| stack.push(object.as_ptr())))
     }
 
     /// Puts the lower half of a full stack away: one that overflows will do so again, and not at each push then. What was
     /// pushed last is still in the processor's caches.
     fn let_go(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) {
-        let Some(stack) = cpu.shelf().find(set_of(key), key) else { return };
+        let Some(mut stack) = cpu.shelf().find(set_of(key), key) else { return };
         let mut left = stack.len().div_ceil(2) as usize;
         stack.note.refused = stack.note.refused.saturating_add(left.min(u8::MAX.into()) as u8);
         self.uncharge(cpu, owner_of(key), left as u64 * record.charge);
         let mut lowest = [null_mut(); AT_A_TIME];
         while left > 0 {
             let some = &mut lowest[..left.min(AT_A_TIME)];
-            if !cpu.shelf().find(set_of(key), key).is_some_and(|stack| stack.take_lowest(some)) {
+            if !cpu.shelf().find(set_of(key), key).is_some_and(|mut stack| stack.take_lowest(some)) {
                 break;
             }
             some.iter().for_each(|object| self.put_away(cpu, record, *object));
@@ -263,10 +264,15 @@ impl Inner {
     }
 }
 
-/// What an object of a stack is charged.
-fn charge_of(stack: &Stack) -> u64 {
+/// What an object is charged of a stack that is `of` a record.
+fn charge_of(of: *const ()) -> u64 {
     // SAFETY: a cache takes its stacks back before it goes, and whoever sees one holds an area, or all.
-    unsafe { &*stack.of.cast::<Record>() }.charge
+    unsafe { &*of.cast::<Record>() }.charge
+}
+
+/// What the objects of a stack are charged.
+fn bytes_of(stack: Seen) -> u64 {
+    u64::from(stack.len()) * charge_of(stack.of)
 }
 
 impl Slab {

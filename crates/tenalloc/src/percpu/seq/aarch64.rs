@@ -50,8 +50,8 @@ macro_rules! acquire {
     };
 }
 
-// Where a key and its stack, and a length and its limit, are loaded as a pair.
-const _: () = assert!(layout::STACK == 8 && layout::LIMIT == 4);
+// A key and its stack's top are loaded as a pair.
+const _: () = assert!(layout::TOP == 8);
 
 /// A sequence: from its label 4 to 5, and the last store in it commits. Interrupted before, the thread goes on at 6, which
 /// the kernel accepts because of the signature in front of it (a `brk` with a number that is glibc's and the kernel's), and
@@ -139,7 +139,8 @@ impl Sequences {
         //
         // SAFETY: `detect` found the thread's area registered. The row exists, as its number is compared with `cpus` first;
         // nobody has it, so its shelf is this CPU's to read and write until the sequence is interrupted. An entry with this
-        // key (never 0) has a stack, whose pointer number `len - 1` is read, and then its length written.
+        // key (never 0) has a stack; what lies below its top is read: the last pointer, or null if there is none. Then
+        // the top is written.
         unsafe {
             sequence!(
                 aside: ["mov {pointer}, xzr"],
@@ -147,31 +148,28 @@ impl Sequences {
                     "ldr {t:w}, [{at}, #{node}]",
                     "add {entry}, {at}, {set}",
                     "orr {t}, {t}, {key}",
-                    "ldp {pointer}, {stack}, [{entry}]",
+                    "ldp {pointer}, {top}, [{entry}]",
                     "cmp {pointer}, {t}",
                     "b.eq 8f",
-                    "ldp {pointer}, {stack}, [{entry}, #{next}]!",
+                    "ldp {pointer}, {top}, [{entry}, #{next}]!",
                     "cmp {pointer}, {t}",
                     "b.ne 7b",
                     "8:",
                     "str {entry}, [{at}, #{shelf}]",
-                    "ldr {t:w}, [{stack}]",
-                    "subs {t:w}, {t:w}, #1",
-                    "b.lo 7b",
-                    "add {pointer}, {stack}, {t}, lsl #3",
-                    "ldr {pointer}, [{pointer}, #{pointers}]",
-                    "str {t:w}, [{stack}]",
+                    "ldr {pointer}, [{top}, #-8]!",
+                    "cbz {pointer}, 7b",
+                    "str {top}, [{entry}, #{top_of}]",
                 ],
                 self,
                 pointer = out(reg) pointer,
                 at = out(reg) _,
                 entry = out(reg) _,
-                stack = out(reg) _,
+                top = out(reg) _,
                 key = in(reg) slot.key,
                 set = in(reg) (slot.set << layout::SET_SHIFT) + shelf_of::<A>() + layout::SETS,
                 node = const node_of(),
                 shelf = const shelf_of::<A>(),
-                pointers = const layout::POINTERS,
+                top_of = const layout::TOP,
                 next = const layout::ENTRY,
             );
         }
@@ -192,52 +190,50 @@ impl Sequences {
     ) -> bool {
         const { assert!(shelf_of::<A>() < 4096 * 8, "an offset in one instruction") };
         let done: u64;
-        // What is stored before the commit lies above the length of the stack.
+        // What is stored before the commit lies above the top of the stack.
         //
         // SAFETY: `detect` found the thread's area registered. The row exists, as its number is compared with `cpus` first;
         // nobody has it, so its shelf is this CPU's to read and write until the sequence is interrupted. Its word `last` is
-        // always an entry of it, and an entry with this key (never 0) has a stack with room for `limit` pointers: number
-        // `len`, compared with that, is written, and then the length. In front of the first pointer lies the header.
+        // always an entry of it, and an entry with this key (never 0) has a stack. At its top is read: its own address if there
+        // is no room, else a place for a pointer, which is written, and then the top. In front of the first pointer lies
+        // the header.
         unsafe {
             sequence!(
-                aside: ["mov {len}, xzr"],
+                aside: ["mov {entry}, xzr"],
                 sequence: [
                     "ldr {t:w}, [{low}]",
-                    "ldr {len}, [{at}, #{shelf}]",
+                    "ldr {entry}, [{at}, #{shelf}]",
                     "orr {t}, {t}, {key}",
-                    "ldp {limit}, {stack}, [{len}]",
-                    "cmp {limit}, {t}",
+                    "ldp {found}, {top}, [{entry}]",
+                    "cmp {found}, {t}",
                     "b.eq 8f",
-                    "add {at}, {at}, {set}",
-                    "ldp {limit}, {stack}, [{at}]",
-                    "cmp {limit}, {t}",
+                    "add {entry}, {at}, {set}",
+                    "ldp {found}, {top}, [{entry}]",
+                    "cmp {found}, {t}",
                     "b.eq 8f",
-                    "ldp {limit}, {stack}, [{at}, #{next}]",
-                    "cmp {limit}, {t}",
+                    "ldp {found}, {top}, [{entry}, #{next}]!",
+                    "cmp {found}, {t}",
                     "b.ne 7b",
                     "8:",
-                    "ldp {len:w}, {limit:w}, [{stack}]",
-                    "cmp {len:w}, {limit:w}",
-                    "b.hs 7b",
-                    "add {at}, {stack}, {len}, lsl #3",
-                    "ldr {t}, [{at}, #{pointers} - 8]",
+                    "ldp {t}, {found}, [{top}, #-8]",
+                    "cmp {found}, {top}",
+                    "b.eq 7b",
                     "cmp {t}, {pointer}",
                     "b.eq 7b",
-                    "str {pointer}, [{at}, #{pointers}]",
-                    "add {len:w}, {len:w}, #1",
-                    "str {len:w}, [{stack}]",
+                    "str {pointer}, [{top}], #8",
+                    "str {top}, [{entry}, #{top_of}]",
                 ],
                 self,
                 at = out(reg) _,
-                len = out(reg) done,
-                limit = out(reg) _,
-                stack = out(reg) _,
+                entry = out(reg) done,
+                found = out(reg) _,
+                top = out(reg) _,
                 low = in(reg) low,
                 pointer = in(reg) pointer.as_ptr(),
                 key = in(reg) slot.key,
                 set = in(reg) (slot.set << layout::SET_SHIFT) + shelf_of::<A>() + layout::SETS,
                 shelf = const shelf_of::<A>(),
-                pointers = const layout::POINTERS,
+                top_of = const layout::TOP,
                 next = const layout::ENTRY,
             );
         }

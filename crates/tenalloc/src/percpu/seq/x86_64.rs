@@ -127,7 +127,8 @@ impl Sequences {
         //
         // SAFETY: `detect` found the thread's area registered. The row exists, as its number is compared with `cpus` first;
         // nobody has it, so its shelf is this CPU's to read and write until the sequence is interrupted. An entry with this
-        // key (never 0) has a stack, whose pointer number `len - 1` is read, and then its length written.
+        // key (never 0) has a stack; what lies below its top is read: the last pointer, or null if there is none. Then
+        // the top is written.
         unsafe {
             sequence!(
                 none: "7b",
@@ -137,34 +138,34 @@ impl Sequences {
                     "jne 7b",
                     "mov {t:e}, dword ptr [{at} + {node}]",
                     "or {t}, {key}",
-                    "lea {pointer}, [{at} + {set} + {shelf} + {sets}]",
-                    "cmp qword ptr [{pointer}], {t}",
+                    "lea {entry}, [{at} + {set} + {shelf} + {sets}]",
+                    "cmp qword ptr [{entry}], {t}",
                     "je 8f",
-                    "add {pointer}, {entry}",
-                    "cmp qword ptr [{pointer}], {t}",
+                    "add {entry}, {next}",
+                    "cmp qword ptr [{entry}], {t}",
                     "jne 7b",
                     "8:",
-                    "mov qword ptr [{at} + {shelf}], {pointer}",
-                    "mov {at}, qword ptr [{pointer} + {stack}]",
-                    "mov {t:e}, dword ptr [{at}]",
-                    "sub {t:e}, 1",
-                    "jb 7b",
-                    "mov {pointer}, qword ptr [{at} + {t} * 8 + {pointers}]",
-                    "mov dword ptr [{at}], {t:e}",
+                    "mov qword ptr [{at} + {shelf}], {entry}",
+                    "mov {t}, qword ptr [{entry} + {top}]",
+                    "mov {pointer}, qword ptr [{t} - 8]",
+                    "test {pointer}, {pointer}",
+                    "jz 7b",
+                    "sub {t}, 8",
+                    "mov qword ptr [{entry} + {top}], {t}",
                 ],
                 after: ["9:"],
                 self,
                 pointer = out(reg) pointer,
                 at = out(reg) _,
                 t = out(reg) _,
+                entry = out(reg) _,
                 key = in(reg) slot.key,
                 set = in(reg) slot.set << layout::SET_SHIFT,
                 node = const node_of(),
                 shelf = const shelf_of::<A>(),
                 sets = const layout::SETS,
-                stack = const layout::STACK,
-                pointers = const layout::POINTERS,
-                entry = const layout::ENTRY,
+                top = const layout::TOP,
+                next = const layout::ENTRY,
             );
         }
         NonNull::new(pointer)
@@ -182,12 +183,13 @@ impl Sequences {
         low: *const u32,
         pointer: NonNull<u8>,
     ) -> bool {
-        // What is stored before the commit lies above the length of the stack.
+        // What is stored before the commit lies above the top of the stack.
         //
         // SAFETY: `detect` found the thread's area registered. The row exists, as its number is compared with `cpus` first;
         // nobody has it, so its shelf is this CPU's to read and write until the sequence is interrupted. Its word `last` is
-        // always an entry of it, and an entry with this key (never 0) has a stack with room for `limit` pointers: number
-        // `len`, compared with that, is written, and then the length. In front of the first pointer lies the header.
+        // always an entry of it, and an entry with this key (never 0) has a stack. At its top is read: its own address if there
+        // is no room, else a place for a pointer, which is written, and then the top. In front of the first pointer lies
+        // the header.
         unsafe {
             sequence!(
                 none: "{none}",
@@ -204,19 +206,18 @@ impl Sequences {
                     "mov {at}, {there}",
                     "cmp qword ptr [{at}], {t}",
                     "je 8f",
-                    "add {at}, {entry}",
+                    "add {at}, {next}",
                     "cmp qword ptr [{at}], {t}",
                     "jne {none}",
                     "8:",
-                    "mov {at}, qword ptr [{at} + {stack}]",
-                    "mov {t:e}, dword ptr [{at}]",
-                    "cmp {t:e}, dword ptr [{at} + {limit}]",
-                    "jae {none}",
-                    "cmp qword ptr [{at} + {t} * 8 + {pointers} - 8], {pointer}",
+                    "mov {t}, qword ptr [{at} + {top}]",
+                    "cmp qword ptr [{t}], {t}",
                     "je {none}",
-                    "mov qword ptr [{at} + {t} * 8 + {pointers}], {pointer}",
-                    "add {t:e}, 1",
-                    "mov dword ptr [{at}], {t:e}",
+                    "cmp qword ptr [{t} - 8], {pointer}",
+                    "je {none}",
+                    "mov qword ptr [{t}], {pointer}",
+                    "add {t}, 8",
+                    "mov qword ptr [{at} + {top}], {t}",
                 ],
                 after: [],
                 self,
@@ -229,10 +230,8 @@ impl Sequences {
                 set = in(reg) slot.set << layout::SET_SHIFT,
                 shelf = const shelf_of::<A>(),
                 sets = const layout::SETS,
-                stack = const layout::STACK,
-                limit = const layout::LIMIT,
-                pointers = const layout::POINTERS,
-                entry = const layout::ENTRY,
+                top = const layout::TOP,
+                next = const layout::ENTRY,
                 none = label { return false },
             );
         }

@@ -2,10 +2,10 @@
 //! goes. And what there is of them, for who counts.
 
 use super::room::loosen;
-use super::{charge_of, owner_of};
+use super::{bytes_of, owner_of};
 use crate::controller::{Area, Inner, Locked};
 use crate::group::tree::Node;
-use crate::percpu::{All, Stack};
+use crate::percpu::{All, Seen};
 use crate::slab::cache::Record;
 use core::sync::atomic::Ordering::*;
 
@@ -23,12 +23,12 @@ impl Inner {
     fn uncharge_stacks(
         &self,
         all: &mut All<'_, Area>,
-        wanted: impl Fn(&Stack) -> bool,
+        wanted: impl Fn(Seen) -> bool,
         back: &mut impl FnMut(u32, u64),
     ) {
         for (.., shelf) in all.rows() {
             loop {
-                let next = shelf.iter().find(|(_, stack)| wanted(stack)).map(|(key, _)| key);
+                let next = shelf.iter().find(|stack| wanted(*stack)).map(|stack| stack.key());
                 let Some(key) = next else { break };
                 if let Some(bytes) = loosen(shelf, key) {
                     back(owner_of(key), bytes);
@@ -42,8 +42,7 @@ impl Inner {
                 continue;
             };
             while let Some(bundle) = out.take(|_| true) {
-                let stack = bundle.stack();
-                back(owner_of(stack.key()), u64::from(stack.len()) * charge_of(stack));
+                back(owner_of(bundle.seen().key()), bytes_of(bundle.seen()));
                 shelf.loose.push(bundle);
             }
         }
@@ -52,14 +51,14 @@ impl Inner {
     /// Bytes charged ahead for ready objects of groups in `node` and below.
     pub(crate) fn ready_bytes(&self, all: &All<'_, Area>, node: &Node) -> u64 {
         let mut bytes = 0;
-        let mut add = |stack: &Stack| {
+        let mut add = |stack: Seen| {
             // SAFETY: the node of an owner with a stack is in place while an area is held.
             let of = unsafe { &*self.owners.get(owner_of(stack.key())).node.load(Acquire) };
             if of.is_within(node) {
-                bytes += u64::from(stack.len()) * charge_of(stack);
+                bytes += bytes_of(stack);
             }
         };
-        all.shelves().for_each(|shelf| shelf.iter().for_each(|(_, stack)| add(stack)));
+        all.shelves().for_each(|shelf| shelf.iter().for_each(&mut add));
         self.depots.look(add);
         bytes
     }
@@ -67,13 +66,13 @@ impl Inner {
     /// Objects of `record` that are ready, or were.
     pub(in crate::slab) fn ready_objects(&self, all: &All<'_, Area>, record: &Record) -> u64 {
         let mut objects = 0;
-        let mut add = |stack: &Stack| {
+        let mut add = |stack: Seen| {
             if is_of(stack, record) {
                 objects += u64::from(stack.len());
             }
         };
         for shelf in all.shelves() {
-            shelf.iter().for_each(|(_, stack)| add(stack));
+            shelf.iter().for_each(&mut add);
             shelf.loose.iter().for_each(&mut add);
         }
         self.depots.look(add);
@@ -120,7 +119,7 @@ impl Inner {
         mut back: impl FnMut(u32, u64),
     ) {
         loop {
-            let next = cpu.shelf().iter().map(|(key, _)| key).find(|key| owner_of(*key) == owner);
+            let next = cpu.shelf().iter().map(|stack| stack.key()).find(|key| owner_of(*key) == owner);
             let Some(key) = next else { break };
             if let Some(bytes) = loosen(cpu.shelf(), key) {
                 back(owner, bytes);
@@ -128,12 +127,12 @@ impl Inner {
         }
         let mut left = self.depots.take(cpu.node(), |stack| owner_of(stack.key()) == owner);
         while let Some(bundle) = left.take(|_| true) {
-            back(owner, u64::from(bundle.stack().len()) * charge_of(bundle.stack()));
+            back(owner, bytes_of(bundle.seen()));
             cpu.shelf().loose.push(bundle);
         }
     }
 }
 
-fn is_of(stack: &Stack, record: &Record) -> bool {
+fn is_of(stack: Seen, record: &Record) -> bool {
     core::ptr::eq(stack.of, core::ptr::from_ref(record).cast())
 }

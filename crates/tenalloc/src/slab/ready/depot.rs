@@ -4,11 +4,11 @@
 //!
 //! Its stacks are charged and owned as those on a shelf are, and are found by who looks for those.
 
-use super::charge_of;
+use super::bytes_of;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
 use crate::meta::Meta;
-use crate::percpu::{Bundle, Piles, Stack};
+use crate::percpu::{Bundle, Piles, Seen};
 use crate::sync::{Lock, Rank};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
@@ -96,12 +96,12 @@ impl Depots {
         let depot = self.of(node);
         let mut out = Piles::new();
         let mut state = depot.state.lock();
-        let (mut bytes, more) = (depot.bytes.load(Relaxed), bytes_of(bundle.stack()));
+        let (mut bytes, more) = (depot.bytes.load(Relaxed), bytes_of(bundle.seen()));
         while bytes > 0 && bytes + more > most {
             state.hand = (state.hand + 1) % PLACES;
             let hand = state.hand;
             if let Some(old) = state.piles[hand].take(|_| true) {
-                bytes -= bytes_of(old.stack());
+                bytes -= bytes_of(old.seen());
                 out.push(old);
             }
         }
@@ -117,7 +117,7 @@ impl Depots {
         if depot.bytes.load(Relaxed) > 0 && may() {
             let mut state = depot.state.lock();
             found = state.piles[place_of(key)].take(|stack| stack.key() == key);
-            let bytes = found.as_ref().map_or(0, |bundle| bytes_of(bundle.stack()));
+            let bytes = found.as_ref().map_or(0, |bundle| bytes_of(bundle.seen()));
             depot.bytes.store(depot.bytes.load(Relaxed) - bytes, Relaxed);
         }
         if found.is_none() {
@@ -130,30 +130,25 @@ impl Depots {
     }
 
     /// Calls `each` for every stack. All areas are held.
-    pub(super) fn look(&self, mut each: impl FnMut(&Stack)) {
+    pub(super) fn look(&self, mut each: impl FnMut(Seen)) {
         for (_, depot) in self.all().filter(|(_, depot)| depot.bytes.load(Relaxed) > 0) {
             depot.state.lock().piles.iter().flat_map(Piles::iter).for_each(&mut each);
         }
     }
 
     /// Takes out every stack of `node` for which `wanted` holds. All areas are held.
-    pub(super) fn take(&self, node: u8, wanted: impl Fn(&Stack) -> bool) -> Piles {
+    pub(super) fn take(&self, node: u8, wanted: impl Fn(Seen) -> bool) -> Piles {
         let (depot, mut out) = (self.of(node), Piles::new());
         if depot.bytes.load(Relaxed) > 0 {
             for piles in &mut depot.state.lock().piles {
                 while let Some(bundle) = piles.take(&wanted) {
-                    depot.bytes.fetch_sub(bytes_of(bundle.stack()), Relaxed);
+                    depot.bytes.fetch_sub(bytes_of(bundle.seen()), Relaxed);
                     out.push(bundle);
                 }
             }
         }
         out
     }
-}
-
-/// What the objects of a stack are charged.
-fn bytes_of(stack: &Stack) -> u64 {
-    u64::from(stack.len()) * charge_of(stack)
 }
 
 fn place_of(key: u64) -> usize {

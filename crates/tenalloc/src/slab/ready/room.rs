@@ -3,12 +3,12 @@
 
 use super::{
     ALWAYS_ON_SHELF, AT_A_TIME, FIRST, IDLE, IN_PASSING, LARGEST, LARGEST_BYTES, LEAD_OF_FULL, NONE,
-    ON_SHELF, OVER, SHARE, WORTH_IT, charge_of, depot, key, owner_of, set_of,
+    ON_SHELF, OVER, SHARE, WORTH_IT, bytes_of, charge_of, depot, key, owner_of, set_of,
 };
 use crate::controller::{Inner, Locked};
 use crate::group::charge::over_high;
 use crate::group::tree::Node;
-use crate::percpu::{Bundle, Shelf, Stack, rounded};
+use crate::percpu::{Bundle, Shelf, rounded};
 use crate::slab::cache::Record;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
@@ -17,7 +17,7 @@ impl Inner {
     /// Has the full stack of `key` hold more, or puts an empty one in its place. False: that is not worth it, or not allowed.
     pub(super) fn make_more_room(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) -> bool {
         let node = cpu.node();
-        let Some(stack) = cpu.shelf().find(set_of(key), key) else { return false };
+        let Some(mut stack) = cpu.shelf().find(set_of(key), key) else { return false };
         if stack.note.wanted > 0 {
             stack.note.wanted -= 1;
         } else if !self.depots.was_missed(node, key) {
@@ -66,8 +66,7 @@ impl Inner {
         let Some(full) = cpu.shelf().replace(set, key, empty) else { return false };
         let mut out = self.depots.deposit(node, full, most);
         while let Some(old) = out.take(|_| true) {
-            let stack = old.stack();
-            let (owner, bytes) = (owner_of(stack.key()), u64::from(stack.len()) * charge_of(stack));
+            let (owner, bytes) = (owner_of(old.seen().key()), bytes_of(old.seen()));
             cpu.shelf().loose.push(old);
             self.uncharge(cpu, owner, bytes);
         }
@@ -94,14 +93,14 @@ impl Inner {
                 self.may_hold(cpu, more)
             })?;
             let shelf = cpu.shelf();
-            if let Some(stack) = shelf.find(set, key) {
+            if let Some(mut stack) = shelf.find(set, key) {
                 stack.note.wanted = stack.note.wanted.saturating_add(1);
             }
             shelf.bytes += u64::from(full.stack().limit()) * record.charge;
             shelf.bytes -= u64::from(limit) * record.charge;
             shelf.replace(set, key, full)?.free(&self.meta);
         }
-        cpu.shelf().find(set, key).and_then(Stack::pop).and_then(NonNull::new)
+        cpu.shelf().find(set, key)?.pop()
     }
 
     /// Whether the stacks of a CPU may hold `more` bytes.
@@ -142,13 +141,13 @@ impl Inner {
     /// in between, most likely, and goes. So a group that fell idle keeps nothing for long where others are busy.
     pub(super) fn look_round(&self, cpu: &mut Locked<'_>, mine: u64) {
         count(cpu.shelf(), mine);
-        if let Some(stack) = cpu.shelf().find(set_of(mine), mine) {
+        if let Some(mut stack) = cpu.shelf().find(set_of(mine), mine) {
             // A miss is a use, although it finds the stack as it was.
             stack.note.idle = 0;
         }
         let Some(key) = cpu.shelf().turn().filter(|key| *key != mine) else { return };
         let differs = count(cpu.shelf(), key);
-        let Some(stack) = cpu.shelf().find(set_of(key), key) else { return };
+        let Some(mut stack) = cpu.shelf().find(set_of(key), key) else { return };
         if differs {
             stack.note.idle = 0;
         } else if stack.note.idle < IDLE {
@@ -190,10 +189,10 @@ fn largest(record: &Record) -> u32 {
 
 /// Takes note of how long the stack of `key` is now. Whether that is another length than last time.
 fn count(shelf: &mut Shelf, key: u64) -> bool {
-    let Some(stack) = shelf.find(set_of(key), key) else { return false };
+    let Some(mut stack) = shelf.find(set_of(key), key) else { return false };
     let len = stack.len();
-    let counted = core::mem::replace(&mut stack.note.counted, len);
-    let charge = charge_of(stack);
+    let counted = u32::from(core::mem::replace(&mut stack.note.counted, len as u16));
+    let charge = charge_of(stack.of);
     shelf.held = shelf.held + u64::from(len) * charge - u64::from(counted) * charge;
     len != counted
 }
@@ -201,7 +200,7 @@ fn count(shelf: &mut Shelf, key: u64) -> bool {
 /// Takes the stack of `key` off its place; what its objects are charged.
 pub(super) fn loosen(shelf: &mut Shelf, key: u64) -> Option<u64> {
     let stack = shelf.loosen(set_of(key), key)?;
-    let charge = charge_of(stack);
+    let charge = charge_of(stack.of);
     let (len, limit) = (u64::from(stack.len()), u64::from(stack.limit()));
     let counted = u64::from(stack.note.counted);
     shelf.bytes -= limit * charge;

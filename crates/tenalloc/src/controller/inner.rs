@@ -43,7 +43,10 @@ const _: () = assert!(Areas::<Area>::AREA == 128, "an area has two cache lines, 
 pub(crate) type Locked<'a> = Held<'a, Area>;
 
 /// Everything of a controller. It lies in pages of its own source.
+#[repr(C)]
 pub(crate) struct Inner {
+    /// First: what each allocation and free begins with.
+    pub(crate) areas: Areas<Area>,
     pub(super) refs: AtomicU32,
     pub(crate) config: Config,
     pub(crate) topology: Topology,
@@ -53,7 +56,6 @@ pub(crate) struct Inner {
     pub(crate) tree: Tree,
     pub(crate) owners: Owners,
     pub(super) root: AtomicPtr<crate::group::tree::Node>,
-    pub(crate) areas: Areas<Area>,
     pub(crate) caches: Lock<CacheList>,
     pub(crate) classes: Classes,
     pub(crate) depots: Depots,

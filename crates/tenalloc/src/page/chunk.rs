@@ -32,7 +32,7 @@ use self::links::{link_all, rebin, unlink, unlink_all};
 use super::{PAGE, Source, registry::Registry};
 use crate::slab::{Kind, Slab};
 use crate::sync::{Event, Lock, Rank};
-use core::mem::size_of;
+use core::mem::{offset_of, size_of};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU16, Ordering::*};
 
@@ -76,12 +76,23 @@ struct Header {
     old: Bits,
     /// Page → descriptor + 1; 0: in no run. The last is where a huge object begins: in none.
     map: [AtomicU16; PAGES + 1],
+    /// What there is in front of the first descriptor: one of no run, for who does not look whether there is one.
+    nothing: Slab,
 }
+
+const _: () = assert!(offset_of!(Header, nothing) + size_of::<Slab>() == size_of::<Header>());
 
 impl Header {
     fn desc(this: *mut Self, index: u16) -> *mut Slab {
         // Descriptors follow the header; RESERVED makes room for PAGES of them.
         this.wrapping_add(1).cast::<Slab>().wrapping_add(usize::from(index))
+    }
+
+    /// To be done before anybody may find it.
+    fn begin(&mut self, node: u8) {
+        self.node = node;
+        self.bin = NO_BIN;
+        self.nothing = Slab::blank(null_mut(), 0, 0, node, Kind::Pages);
     }
 
     /// Bytes of the header that have been touched, in whole pages.
@@ -200,16 +211,15 @@ impl Chunks {
             return None;
         }
         let start = self.source.map(CHUNK, CHUNK, Some(node))?;
+        let at = start.as_ptr().cast::<Header>();
+        // SAFETY: zeroed memory of the right size and alignment; zeros are a valid `Header`.
+        let h = unsafe { &mut *at };
+        h.begin(node);
         if !self.registry.insert(start.as_ptr() as usize) {
             // SAFETY: the mapping just made.
             unsafe { self.source.unmap(start, CHUNK) };
             return None;
         }
-        let at = start.as_ptr().cast::<Header>();
-        // SAFETY: zeroed memory of the right size and alignment; zeros are a valid `Header`.
-        let h = unsafe { &mut *at };
-        h.node = node;
-        h.bin = NO_BIN;
         h.map_start = start.as_ptr();
         h.map_bytes = CHUNK;
         h.free.set(RESERVED, PAGES - RESERVED, true);
@@ -341,7 +351,8 @@ impl Chunks {
         NonNull::new(Header::desc(at, index.checked_sub(1)?))
     }
 
-    /// As [`find`](Self::find), but huge objects are not found.
+    /// The descriptor of the run of `address`, or one without a cache and an id if it is in none or a huge object's. `None`: it
+    /// is in no chunk.
     #[inline(always)]
     pub(crate) fn find_small(&self, address: usize) -> Option<NonNull<Slab>> {
         let chunk = chunk_of(address);
@@ -351,9 +362,8 @@ impl Chunks {
         let at = chunk as *mut Header;
         // SAFETY: as in `find`. The map of a huge object's chunk is empty.
         unsafe {
-            let index = (*at).map.get_unchecked((address - chunk) / PAGE).load(Relaxed);
-            // As `desc`, by steps that the compiler knows not to end at null.
-            (index != 0).then(|| NonNull::new_unchecked(at.add(1).cast::<Slab>().add(index.into()).sub(1)))
+            let index = usize::from((*at).map.get_unchecked((address - chunk) / PAGE).load(Relaxed));
+            Some(NonNull::new_unchecked((&raw mut (*at).nothing).add(index)))
         }
     }
 

@@ -13,6 +13,7 @@ mod topology;
 
 pub use os::Os;
 pub use sim::Simulated;
+pub(crate) use topology::MAX_NODES;
 pub use topology::Topology;
 
 use core::ptr::NonNull;

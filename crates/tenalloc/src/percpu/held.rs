@@ -1,6 +1,6 @@
 //! What who holds an area, or all of them, may do with it, and how it is given back. How it is taken is in [`super`].
 
-use super::{Area, Areas, Shelf, State, shelf};
+use super::{Area, Areas, NODE_AT, Shelf, State, shelf};
 use crate::sync::Rank;
 use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
@@ -30,7 +30,7 @@ impl<T> Held<'_, T> {
     /// The node of that CPU.
     #[inline]
     pub(crate) fn node(&self) -> u8 {
-        self.area().node as u8
+        (self.area().node >> NODE_AT) as u8
     }
 
     /// The CPU's shelf.
@@ -104,7 +104,7 @@ impl<T> All<'_, T> {
 
     /// All CPUs, and the node of each.
     pub(crate) fn cpus(&self) -> impl Iterator<Item = (u16, u8)> {
-        (0..self.0.cpus).map(|cpu| (cpu, self.0.area(cpu).node as u8))
+        (0..self.0.cpus).map(|cpu| (cpu, (self.0.area(cpu).node >> NODE_AT) as u8))
     }
 
     /// All CPUs' shelves.
@@ -118,7 +118,9 @@ impl<T> All<'_, T> {
         (0..self.0.cpus).map(|cpu| {
             let area = self.0.area(cpu);
             // SAFETY: all areas are held, and each is given out once.
-            unsafe { (cpu, area.node as u8, &mut *area.value.get(), shelf(self.0.at(cpu)).as_mut()) }
+            unsafe {
+                (cpu, (area.node >> NODE_AT) as u8, &mut *area.value.get(), shelf(self.0.at(cpu)).as_mut())
+            }
         })
     }
 }

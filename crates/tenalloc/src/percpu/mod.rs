@@ -59,7 +59,7 @@ struct State {
 struct Area<T> {
     state: State,
     gate: Ticket,
-    /// Read by sequences.
+    /// Read by sequences: the CPU's node, from bit [`NODE_AT`] on.
     node: u32,
     cpu: u16,
     /// Whoever holds the area came through the gate, not in a sequence. The holder's.
@@ -70,20 +70,48 @@ struct Area<T> {
 }
 
 /// The areas of all CPUs.
+#[repr(C)]
 pub(crate) struct Areas<T> {
+    /// First, where whoever has the address of all needs no other.
+    sequences: Option<Sequences>,
     areas: NonNull<Area<T>>,
     cpus: u16,
-    sequences: Option<Sequences>,
 }
 
 /// Where on a shelf something is looked for.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot {
-    /// Its set, below [`SETS`].
-    pub(crate) set: usize,
-    /// Its key; the low part is still to come: see [`Areas::pop`] and [`Areas::push`].
-    pub(crate) key: u64,
+    /// Its set, in steps: so the sequences need no shift.
+    steps: u32,
+    /// Its key, and for [`Areas::push`] only the upper half of that.
+    key: u64,
 }
+
+impl Slot {
+    /// Steps from one set to the next one.
+    pub(crate) const STEP: u32 = 8;
+
+    /// `steps` away from the first set, and as far again and again round the shelf.
+    #[inline(always)]
+    pub(crate) fn in_steps(steps: u32, key: u64) -> Self {
+        Self { steps: steps & ((SETS as u32 - 1) * Self::STEP), key }
+    }
+
+    /// With a low half for the key.
+    #[inline(always)]
+    pub(crate) fn with_low(self, low: u32) -> Self {
+        Self { key: self.key | u64::from(low), ..self }
+    }
+
+    #[inline]
+    pub(crate) fn set(self) -> usize {
+        (self.steps / Self::STEP) as usize
+    }
+}
+
+/// In the low half of a key that [`Areas::push`] reads, the node of what is pushed begins at this bit; with that of the CPU
+/// the bits are 0 again, and no key under which a stack is has any of them.
+pub(crate) const NODE_AT: u32 = 24;
 
 /// From one CPU's area to the next one's: its area and its shelf.
 const fn row<A>() -> usize {
@@ -136,7 +164,7 @@ impl<T> Areas<T> {
         }
         topology.for_each_cpu(|cpu, node| {
             // SAFETY: as above; written just now, and nobody else knows of it yet.
-            unsafe { (*at(areas, cpu).as_ptr()).node = node.into() };
+            unsafe { (*at(areas, cpu).as_ptr()).node = u32::from(node) << NODE_AT };
         });
         let cpus = topology.cpus();
         let sequences = if topology.is_simulated() {
@@ -145,7 +173,7 @@ impl<T> Areas<T> {
             // SAFETY: made above; they stay as long as this, which nobody uses afterwards.
             unsafe { Sequences::detect(areas.cast(), cpus.into()) }
         };
-        Self { areas, cpus, sequences }
+        Self { sequences, areas, cpus }
     }
 
     /// As given to [`new`](Self::new).
@@ -177,8 +205,7 @@ impl<T> Areas<T> {
         Held { at: self.at(cpu), areas: PhantomData }
     }
 
-    /// A pointer from the stack in `slot` of this CPU's shelf, with the CPU's node for the low part of its key. `None`: it
-    /// has none, or somebody has the area.
+    /// A pointer from the stack in `slot` of this CPU's shelf. `None`: it has none, or somebody has the area.
     #[inline(always)]
     pub(crate) fn pop(&self, slot: Slot, cpu: impl FnOnce() -> u16) -> Option<NonNull<u8>> {
         match &self.sequences {
@@ -193,24 +220,27 @@ impl<T> Areas<T> {
     #[inline(never)]
     fn pop_locked(&self, slot: Slot, cpu: impl FnOnce() -> u16) -> Option<NonNull<u8>> {
         let mut held = self.try_lock_from_anywhere(cpu)?;
-        let key = slot.key | u64::from(held.node());
-        held.shelf().pop(slot.set, key)
+        held.shelf().pop(slot.set(), slot.key)
     }
 
-    /// The reverse; the low part of the key is what `low` holds at that moment. False: there is no such stack, it is
-    /// full, or somebody has the area.
+    /// The reverse; the low half of the key is what is read at that moment `LOW` bytes behind `beside`, without the node of
+    /// this CPU. False: there is no such stack, it is full, or somebody has the area.
+    ///
+    /// # Safety
+    /// An atomic word lies there.
     #[inline(always)]
-    pub(crate) fn push(
+    pub(crate) unsafe fn push<const LOW: usize>(
         &self,
         slot: Slot,
-        low: &AtomicU32,
+        beside: NonNull<u8>,
         pointer: NonNull<u8>,
         cpu: impl FnOnce() -> u16,
     ) -> bool {
         match &self.sequences {
-            // SAFETY: as in `pop`; `low` is a reference.
-            Some(sequences) => unsafe { sequences.push::<Area<T>>(slot, low.as_ptr(), pointer) },
-            None => self.push_locked(slot, low, pointer, cpu),
+            // SAFETY: as in `pop`, and the caller's promise.
+            Some(sequences) => unsafe { sequences.push::<Area<T>, LOW>(slot, beside, pointer) },
+            // SAFETY: the caller's promise.
+            None => self.push_locked(slot, unsafe { beside.add(LOW).cast().as_ref() }, pointer, cpu),
         }
     }
 
@@ -225,8 +255,8 @@ impl<T> Areas<T> {
         cpu: impl FnOnce() -> u16,
     ) -> bool {
         self.try_lock_from_anywhere(cpu).is_some_and(|mut held| {
-            let key = slot.key | u64::from(low.load(Relaxed));
-            held.shelf().push(slot.set, key, pointer)
+            let low = low.load(Relaxed) ^ held.area().node;
+            held.shelf().push(slot.set(), slot.key | u64::from(low), pointer)
         })
     }
 

@@ -72,12 +72,11 @@ pub(super) mod layout {
     use super::*;
 
     pub(in crate::percpu) const SETS: usize = offset_of!(Shelf, sets);
-    pub(in crate::percpu) const SET_SHIFT: u32 = size_of::<[Entry; WAYS]>().trailing_zeros();
+    pub(in crate::percpu) const SET: usize = size_of::<[Entry; WAYS]>();
     pub(in crate::percpu) const ENTRY: usize = size_of::<Entry>();
     pub(in crate::percpu) const TOP: usize = offset_of!(Entry, top);
 
     const _: () = assert!(offset_of!(Shelf, last) == 0 && offset_of!(Entry, key) == 0 && WAYS == 2);
-    const _: () = assert!(size_of::<[Entry; WAYS]>().is_power_of_two());
 }
 
 impl Shelf {

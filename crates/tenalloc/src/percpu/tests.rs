@@ -14,7 +14,7 @@ use std::vec::Vec;
 const TIMES: u64 = if cfg!(miri) { 60 } else { 20_000 };
 /// The number of one key, and the low part of it on node 0.
 const OWNER: u64 = 5;
-const ID: u32 = 9 << 6;
+const ID: u32 = 9 << 3;
 const SET: usize = 3;
 
 /// Pages of Rust's heap, of which miri knows where they end.
@@ -155,11 +155,11 @@ fn what_is_pushed_is_popped_once() {
     let rest = Mutex::new((0..tokens.len()).collect::<Vec<_>>());
     let pointer = |token: usize| NonNull::from(&tokens[token]).cast::<u8>();
     let token = |at: NonNull<u8>| (at.as_ptr().addr() - tokens.as_ptr().addr()) / size_of::<Token>();
-    for (_, node, _, shelf) in bed.areas.lock_all().rows() {
-        let key = OWNER << 32 | u64::from(ID | u32::from(node));
+    for (.., shelf) in bed.areas.lock_all().rows() {
+        let key = OWNER << 32 | u64::from(ID);
         shelf.add(SET, key, rounded(8), core::ptr::null(), &bed.meta).unwrap();
     }
-    let slot = |key| Slot { set: SET, key };
+    let slot = |key| Slot::in_steps(SET as u32 * Slot::STEP, key);
     let low = AtomicU32::new(ID);
     let take = |token: usize| {
         assert!(!tokens[token].out.swap(true, Relaxed), "popped by two");
@@ -178,19 +178,23 @@ fn what_is_pushed_is_popped_once() {
             // Whoever holds the area, from wherever he comes, works on the same stacks.
             if (n + t).is_multiple_of(256) {
                 let mut held = bed.areas.lock((n % u64::from(bed.areas.cpus)) as u16);
-                let key = OWNER << 32 | u64::from(ID | u32::from(held.node()));
+                let key = OWNER << 32 | u64::from(ID);
                 let other = held.shelf().pop(SET, key).map(token);
                 drop(held);
                 rest.lock().unwrap().extend(other);
             }
-            if !bed.areas.push(slot(OWNER << 32), &low, pointer(one), || bed.cpu()) {
+            // SAFETY: `low` is such a word.
+            let pushed = unsafe {
+                bed.areas.push::<0>(slot(OWNER << 32), NonNull::from(&low).cast(), pointer(one), || bed.cpu())
+            };
+            if !pushed {
                 rest.lock().unwrap().push(one);
             }
         }
     });
     let mut left = rest.into_inner().unwrap();
-    for (_, node, _, shelf) in bed.areas.lock_all().rows() {
-        let key = OWNER << 32 | u64::from(ID | u32::from(node));
+    for (.., shelf) in bed.areas.lock_all().rows() {
+        let key = OWNER << 32 | u64::from(ID);
         left.extend(core::iter::from_fn(|| shelf.pop(SET, key)).map(token));
     }
     left.sort();

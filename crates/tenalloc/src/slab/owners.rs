@@ -3,8 +3,8 @@
 //! | word | meaning |
 //! |---|---|
 //! | 0 | no object was handed out since the slab was last empty |
-//! | id << 1 \| 1 | every live object is `id`'s |
-//! | pointer | a vector: one 32-bit id per object, 0 where it is free |
+//! | id << 1 | every live object is `id`'s |
+//! | pointer \| 1 | a vector: one 32-bit id per object, 0 where it is free |
 //!
 //! The word moves only forward, none → one → vector, and back to none when the slab is empty and nobody can
 //! be on his way to it. The first object of a second owner makes the vector: it is filled with the one owner
@@ -34,15 +34,21 @@ enum Word {
 }
 
 fn read(word: u64) -> Word {
-    match NonNull::new(word as usize as *mut AtomicU32) {
-        None => Word::None,
-        Some(_) if word & 1 == 1 => Word::One((word >> 1) as u32),
+    match vector(word) {
         Some(vector) => Word::Vector(vector),
+        None if word == 0 => Word::None,
+        None => Word::One((word >> 1) as u32),
     }
 }
 
+#[inline(always)]
+fn vector(word: u64) -> Option<NonNull<AtomicU32>> {
+    // SAFETY: a pointer from the vectors' maker, put into the word with its lowest bit set.
+    (word & 1 == 1).then(|| unsafe { NonNull::new_unchecked((word - 1) as usize as *mut AtomicU32) })
+}
+
 fn one(id: u32) -> u64 {
-    u64::from(id) << 1 | 1
+    u64::from(id) << 1
 }
 
 impl Owners {
@@ -111,7 +117,7 @@ impl Owners {
         for i in 0..vectors.len() {
             self.entry(vector, i).store(fill, Relaxed);
         }
-        let new = vector.as_ptr() as usize as u64;
+        let new = vector.as_ptr() as usize as u64 | 1;
         if self.0.compare_exchange(word, new, AcqRel, Relaxed).is_err() {
             // SAFETY: made above and never published.
             unsafe { vectors.unmake(vector) };
@@ -147,14 +153,11 @@ impl Owners {
         }
     }
 
-    /// As [`get`](Self::get), but 0 too is told of a vector's entry.
+    /// As [`get`](Self::get), with 0 for nobody.
     #[inline(always)]
-    pub(crate) fn peek(&self, index: usize) -> Option<u32> {
+    pub(crate) fn peek(&self, index: usize) -> u32 {
         let word = self.0.load(Acquire);
-        if word & 1 == 1 {
-            return Some((word >> 1) as u32);
-        }
-        NonNull::new(word as usize as *mut AtomicU32).map(|v| self.entry(v, index).load(Relaxed))
+        vector(word).map_or((word >> 1) as u32, |v| self.entry(v, index).load(Relaxed))
     }
 
     /// Whether each object has an entry of its own.

@@ -2,7 +2,7 @@
 //! that a CPU serves often. An allocation pops, a free pushes; nothing else is looked at or written, and nothing locked.
 //!
 //! ```text
-//!   key = owner | cache and node ──► stack on this CPU's shelf ──► object
+//!   key = owner | cache ──► stack on this CPU's shelf ──► object
 //!                 │ misses, one of several in a row
 //!                 └─► the long way, and some more for next time: 0, 1, 3, … 31 at once
 //! ```
@@ -27,7 +27,9 @@ use super::slab::Slab;
 use crate::controller::{Inner, Locked};
 use crate::error::{Error, Result};
 use crate::group::owner::NOBODY;
-use crate::percpu::{SETS, Seen, Slot, rounded};
+use crate::page::MAX_NODES;
+use crate::percpu::{NODE_AT, Seen, Slot, rounded};
+use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::*;
 
@@ -59,30 +61,33 @@ const IN_PASSING: usize = 256;
 /// Taken from a stack together; a divisor.
 const AT_A_TIME: usize = 16;
 
-/// Bits of a ready id for the node, the low ones.
-const NODE_BITS: u32 = 6;
+/// A ready id has the cache's number from this bit on, below that of [`NODE_AT`]: so far up that no shift is left to be
+/// done where a set is looked for. In a slab it has the node above, which must be that of the CPU on whose shelf the slab's
+/// objects are.
+const NUMBER_AT: u32 = 3;
 /// In place of an id: there is none, and nothing is ready under this. (Not 0: a key is never 0.)
 pub(crate) const NONE: u32 = 1 << 30;
 /// With the id of a slab: its chunk is being emptied.
 const OFFLINE: u32 = 1 << 31;
+const _: () = assert!((MAX_NODES as u32) << NODE_AT <= NONE);
 /// Spreads the caches of one owner over the shelf.
 const STRIDE: u64 = 37;
 
 /// The id of the `number`th cache, counted from 1: the low part of its keys. [`NONE`] where there are no more.
 pub(crate) fn id(number: u64) -> u32 {
-    const IDS: u64 = 1 << (30 - NODE_BITS);
-    if number < IDS { ((number * STRIDE % IDS) << NODE_BITS) as u32 } else { NONE }
+    const IDS: u64 = 1 << (NODE_AT - NUMBER_AT);
+    if number < IDS { ((number * STRIDE % IDS) << NUMBER_AT) as u32 } else { NONE }
 }
 
-/// Where `owner`'s objects of a cache are. Only the low part of the key, which is the cache's id and the node, is left out.
+/// Where `owner`'s objects of a cache are. Only the low half of the key, which is the cache's id, is left out.
 #[inline(always)]
 fn slot(owner: u32, id: u32) -> Slot {
-    Slot { set: set(owner, id), key: u64::from(owner) << 32 }
+    const { assert!(1 << NUMBER_AT == Slot::STEP) };
+    Slot::in_steps((owner << NUMBER_AT).wrapping_add(id), u64::from(owner) << 32)
 }
 
-#[inline(always)]
 fn set(owner: u32, id: u32) -> usize {
-    owner.wrapping_add(id >> NODE_BITS) as usize & (SETS - 1)
+    slot(owner, id).set()
 }
 
 /// Whether an id is one, and not crossed out.
@@ -107,9 +112,7 @@ impl Inner {
     /// A ready object of the cache with this `id` for `owner`. There is none under [`NONE`] or for owner 0.
     #[inline(always)]
     pub(crate) fn alloc_ready(&self, id: u32, owner: u32) -> Option<NonNull<u8>> {
-        let Slot { set, key } = slot(owner, id);
-        let slot = Slot { set, key: key | u64::from(id) };
-        self.areas.pop(slot, || self.topology.here(&self.pretended_cpu))
+        self.areas.pop(slot(owner, id).with_low(id), || self.topology.here(&self.pretended_cpu))
     }
 
     /// Makes an object of `expected`, or of any cache, ready for its owner's next. False: nothing was done.
@@ -117,7 +120,7 @@ impl Inner {
     pub(crate) fn free_ready(&self, object: NonNull<u8>, expected: Option<&Record>) -> bool {
         let address = object.as_ptr() as usize;
         let Some(slab) = self.chunks.find_small(address) else { return false };
-        // SAFETY: `find_small` found a run in use; it stays while the object is live.
+        // SAFETY: a descriptor, of a run in use, which stays while the object is live, or of no cache and no run.
         let s = unsafe { slab.as_ref() };
         let id = s.ready.load(Relaxed);
         let record = match expected {
@@ -131,8 +134,12 @@ impl Inner {
             return false;
         }
         // Of a cache with an id all the slab's memory is objects, but for less than one.
-        let Some(owner) = s.owners.peek(index) else { return false };
-        self.areas.push(slot(owner, id), &s.ready, object, || self.topology.here(&self.pretended_cpu))
+        let owner = s.owners.peek(index);
+        // SAFETY: `ready` lies there, in a descriptor that stays.
+        unsafe {
+            let here = || self.topology.here(&self.pretended_cpu);
+            self.areas.push::<{ offset_of!(Slab, ready) }>(slot(owner, id), slab.cast(), object, here)
+        }
     }
 
     /// After an object of `record` was charged to `owner`, who is current, the long way: has some ready for next time, if
@@ -142,7 +149,7 @@ impl Inner {
             return;
         }
         self.put_away_loose(cpu);
-        let key = key(owner, record.ready | u32::from(cpu.node()));
+        let key = key(owner, record.ready);
         let set = set_of(key);
         self.look_round(cpu, key);
         match cpu.shelf().find(set, key) {
@@ -226,7 +233,7 @@ impl Inner {
         }
         let Some(owner) = slab.owners.get(index).filter(|owner| *owner != NOBODY) else { return Ok(false) };
         self.put_away_loose(cpu);
-        let key = key(owner, id);
+        let key = key(owner, record.ready);
         let set = set_of(key);
         self.look_round(cpu, key);
         let Some(stack) = cpu.shelf().find(set, key) else {
@@ -289,7 +296,7 @@ impl Slab {
     /// It is a new slab of `record`.
     pub(super) fn allow_ready(&self, record: &Record) {
         if record.ready != NONE {
-            self.ready.fetch_xor(NONE | record.ready | u32::from(self.node), Relaxed);
+            self.ready.fetch_xor(NONE | record.ready | u32::from(self.node) << NODE_AT, Relaxed);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! What is freed is kept as other free pages are, within the same bound, and goes by the same decay (`decay`): a program
 //! that makes and frees such an object all the time gets new pages from the system once, not each time.
 
-use super::{CHUNK, Chunks, Header, KEPT, MAX_RUN, NO_BIN, State, chunk_of, link_all, unlink, unlink_all};
+use super::{CHUNK, Chunks, Header, KEPT, MAX_RUN, State, chunk_of, link_all, unlink, unlink_all};
 use crate::page::PAGE;
 use crate::slab::{Kind, Slab};
 use core::ptr::NonNull;
@@ -20,6 +20,10 @@ impl Chunks {
         let start = self.source.map(want, align.max(CHUNK), Some(node))?;
         let base = start.as_ptr().wrapping_add(lead);
         let at = chunk_of(base as usize) as *mut Header;
+        // SAFETY: `at` lies in the lead of the new zeroed mapping (it is its start, or a chunk before the object), and the
+        // header with one descriptor fits into a page.
+        let h = unsafe { &mut *at };
+        h.begin(node);
         if !self.registry.insert(at as usize) {
             // SAFETY: the mapping just made.
             unsafe { self.source.unmap(start, want) };
@@ -33,11 +37,6 @@ impl Chunks {
             unsafe { self.source.unmap(start, want) };
             return None;
         }
-        // SAFETY: `at` lies in the lead of the new zeroed mapping (it is its start, or a chunk before the
-        // object), and the header with one descriptor fits into a page.
-        let h = unsafe { &mut *at };
-        h.node = node;
-        h.bin = NO_BIN;
         h.huge = true;
         h.map_start = start.as_ptr();
         h.map_bytes = want;

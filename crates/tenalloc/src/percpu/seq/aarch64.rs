@@ -127,10 +127,10 @@ impl Sequences {
         NonNull::new(place)
     }
 
-    /// Pops the stack in `slot` of this CPU's shelf, with the CPU's node in the low part of its key.
+    /// Pops the stack in `slot` of this CPU's shelf.
     ///
     /// # Safety
-    /// Each row is an area of type `A`, which begins as all do, and a shelf; `slot.set` is below `SETS`.
+    /// Each row is an area of type `A`, which begins as all do, and a shelf.
     #[inline(always)]
     pub(in crate::percpu) unsafe fn pop<A>(&self, slot: Slot) -> Option<NonNull<u8>> {
         const { assert!(shelf_of::<A>() < 4096 * 8, "an offset in one instruction") };
@@ -145,14 +145,12 @@ impl Sequences {
             sequence!(
                 aside: ["mov {pointer}, xzr"],
                 sequence: [
-                    "ldr {t:w}, [{at}, #{node}]",
                     "add {entry}, {at}, {set}",
-                    "orr {t}, {t}, {key}",
                     "ldp {pointer}, {top}, [{entry}]",
-                    "cmp {pointer}, {t}",
+                    "cmp {pointer}, {key}",
                     "b.eq 8f",
                     "ldp {pointer}, {top}, [{entry}, #{next}]!",
-                    "cmp {pointer}, {t}",
+                    "cmp {pointer}, {key}",
                     "b.ne 7b",
                     "8:",
                     "str {entry}, [{at}, #{shelf}]",
@@ -166,8 +164,7 @@ impl Sequences {
                 entry = out(reg) _,
                 top = out(reg) _,
                 key = in(reg) slot.key,
-                set = in(reg) (slot.set << layout::SET_SHIFT) + shelf_of::<A>() + layout::SETS,
-                node = const node_of(),
+                set = in(reg) slot.set() * layout::SET + shelf_of::<A>() + layout::SETS,
                 shelf = const shelf_of::<A>(),
                 top_of = const layout::TOP,
                 next = const layout::ENTRY,
@@ -176,16 +173,16 @@ impl Sequences {
         NonNull::new(pointer)
     }
 
-    /// Pushes to the stack in `slot` of this CPU's shelf, whose key's low part is read from `low`, unless the same pointer
-    /// is the last there.
+    /// Pushes to the stack in `slot` of this CPU's shelf, unless the same pointer is the last there. The low half of its key is
+    /// read `LOW` bytes behind `beside`, and the CPU's node taken off.
     ///
     /// # Safety
-    /// As for [`pop`](Self::pop), and `low` may be read.
+    /// As for [`pop`](Self::pop), and 4 bytes may be read there.
     #[inline(always)]
-    pub(in crate::percpu) unsafe fn push<A>(
+    pub(in crate::percpu) unsafe fn push<A, const LOW: usize>(
         &self,
         slot: Slot,
-        low: *const u32,
+        beside: NonNull<u8>,
         pointer: NonNull<u8>,
     ) -> bool {
         const { assert!(shelf_of::<A>() < 4096 * 8, "an offset in one instruction") };
@@ -201,8 +198,10 @@ impl Sequences {
             sequence!(
                 aside: ["mov {entry}, xzr"],
                 sequence: [
-                    "ldr {t:w}, [{low}]",
+                    "ldr {t:w}, [{beside}, #{low}]",
+                    "ldr {found:w}, [{at}, #{node}]",
                     "ldr {entry}, [{at}, #{shelf}]",
+                    "eor {t:w}, {t:w}, {found:w}",
                     "orr {t}, {t}, {key}",
                     "ldp {found}, {top}, [{entry}]",
                     "cmp {found}, {t}",
@@ -228,10 +227,12 @@ impl Sequences {
                 entry = out(reg) done,
                 found = out(reg) _,
                 top = out(reg) _,
-                low = in(reg) low,
+                beside = in(reg) beside.as_ptr(),
+                low = const LOW,
+                node = const node_of(),
                 pointer = in(reg) pointer.as_ptr(),
                 key = in(reg) slot.key,
-                set = in(reg) (slot.set << layout::SET_SHIFT) + shelf_of::<A>() + layout::SETS,
+                set = in(reg) slot.set() * layout::SET + shelf_of::<A>() + layout::SETS,
                 shelf = const shelf_of::<A>(),
                 top_of = const layout::TOP,
                 next = const layout::ENTRY,

@@ -21,7 +21,12 @@ impl Sequences {
         match self.here {}
     }
 
-    pub(in crate::percpu) unsafe fn push<A>(&self, _: Slot, _: *const u32, _: NonNull<u8>) -> bool {
+    pub(in crate::percpu) unsafe fn push<A, const LOW: usize>(
+        &self,
+        _: Slot,
+        _: NonNull<u8>,
+        _: NonNull<u8>,
+    ) -> bool {
         match self.here {}
     }
 }

@@ -116,10 +116,10 @@ impl Sequences {
         NonNull::new(place)
     }
 
-    /// Pops the stack in `slot` of this CPU's shelf, with the CPU's node in the low part of its key.
+    /// Pops the stack in `slot` of this CPU's shelf.
     ///
     /// # Safety
-    /// Each row is an area of type `A`, which begins as all do, and a shelf; `slot.set` is below `SETS`.
+    /// Each row is an area of type `A`, which begins as all do, and a shelf.
     #[inline(always)]
     pub(in crate::percpu) unsafe fn pop<A>(&self, slot: Slot) -> Option<NonNull<u8>> {
         let pointer: *mut u8;
@@ -136,13 +136,11 @@ impl Sequences {
                 sequence: [
                     "cmp qword ptr [{at}], 0",
                     "jne 7b",
-                    "mov {t:e}, dword ptr [{at} + {node}]",
-                    "or {t}, {key}",
-                    "lea {entry}, [{at} + {set} + {shelf} + {sets}]",
-                    "cmp qword ptr [{entry}], {t}",
+                    "lea {entry}, [{at} + {steps} * {step} + {shelf} + {sets}]",
+                    "cmp qword ptr [{entry}], {key}",
                     "je 8f",
                     "add {entry}, {next}",
-                    "cmp qword ptr [{entry}], {t}",
+                    "cmp qword ptr [{entry}], {key}",
                     "jne 7b",
                     "8:",
                     "mov qword ptr [{at} + {shelf}], {entry}",
@@ -160,8 +158,8 @@ impl Sequences {
                 t = out(reg) _,
                 entry = out(reg) _,
                 key = in(reg) slot.key,
-                set = in(reg) slot.set << layout::SET_SHIFT,
-                node = const node_of(),
+                steps = in(reg) u64::from(slot.steps),
+                step = const layout::SET / Slot::STEP as usize,
                 shelf = const shelf_of::<A>(),
                 sets = const layout::SETS,
                 top = const layout::TOP,
@@ -171,16 +169,16 @@ impl Sequences {
         NonNull::new(pointer)
     }
 
-    /// Pushes to the stack in `slot` of this CPU's shelf, whose key's low part is read from `low`, unless the same pointer
-    /// is the last there.
+    /// Pushes to the stack in `slot` of this CPU's shelf, unless the same pointer is the last there. The low half of its key is
+    /// read `LOW` bytes behind `beside`, and the CPU's node taken off.
     ///
     /// # Safety
-    /// As for [`pop`](Self::pop), and `low` may be read.
+    /// As for [`pop`](Self::pop), and 4 bytes may be read there.
     #[inline(always)]
-    pub(in crate::percpu) unsafe fn push<A>(
+    pub(in crate::percpu) unsafe fn push<A, const LOW: usize>(
         &self,
         slot: Slot,
-        low: *const u32,
+        beside: NonNull<u8>,
         pointer: NonNull<u8>,
     ) -> bool {
         // What is stored before the commit lies above the top of the stack.
@@ -197,37 +195,40 @@ impl Sequences {
                 sequence: [
                     "cmp qword ptr [{at}], 0",
                     "jne {none}",
-                    "mov {t:e}, dword ptr [{low}]",
+                    "mov {t:e}, dword ptr [{beside} + {low}]",
+                    "xor {t:e}, dword ptr [{at} + {node}]",
                     "or {t}, {key}",
-                    "lea {there}, [{at} + {set} + {shelf} + {sets}]",
-                    "mov {at}, qword ptr [{at} + {shelf}]",
-                    "cmp qword ptr [{at}], {t}",
+                    "mov {entry}, qword ptr [{at} + {shelf}]",
+                    "cmp qword ptr [{entry}], {t}",
                     "je 8f",
-                    "mov {at}, {there}",
-                    "cmp qword ptr [{at}], {t}",
+                    "lea {entry}, [{at} + {steps} * {step} + {shelf} + {sets}]",
+                    "cmp qword ptr [{entry}], {t}",
                     "je 8f",
-                    "add {at}, {next}",
-                    "cmp qword ptr [{at}], {t}",
+                    "add {entry}, {next}",
+                    "cmp qword ptr [{entry}], {t}",
                     "jne {none}",
                     "8:",
-                    "mov {t}, qword ptr [{at} + {top}]",
+                    "mov {t}, qword ptr [{entry} + {top}]",
                     "cmp qword ptr [{t}], {t}",
                     "je {none}",
                     "cmp qword ptr [{t} - 8], {pointer}",
                     "je {none}",
                     "mov qword ptr [{t}], {pointer}",
                     "add {t}, 8",
-                    "mov qword ptr [{at} + {top}], {t}",
+                    "mov qword ptr [{entry} + {top}], {t}",
                 ],
                 after: [],
                 self,
                 at = out(reg) _,
                 t = out(reg) _,
-                there = out(reg) _,
-                low = in(reg) low,
+                entry = out(reg) _,
+                beside = in(reg) beside.as_ptr(),
+                low = const LOW,
+                node = const node_of(),
                 pointer = in(reg) pointer.as_ptr(),
                 key = in(reg) slot.key,
-                set = in(reg) slot.set << layout::SET_SHIFT,
+                steps = in(reg) u64::from(slot.steps),
+                step = const layout::SET / Slot::STEP as usize,
                 shelf = const shelf_of::<A>(),
                 sets = const layout::SETS,
                 top = const layout::TOP,

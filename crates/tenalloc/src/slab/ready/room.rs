@@ -83,7 +83,7 @@ impl Inner {
         if record.ready == NONE {
             return None;
         }
-        let key = key(owner, record.ready | u32::from(cpu.node()));
+        let key = key(owner, record.ready);
         let set = set_of(key);
         let (len, limit) = cpu.shelf().find(set, key).map(|stack| (stack.len(), stack.limit()))?;
         if len == 0 {

@@ -37,8 +37,9 @@ const _: () = assert!(core::mem::offset_of!(Stack, next) + size_of::<usize>() ==
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Note {
-    /// Its length when it was looked at last.
+    /// Its length when it was looked at last, and of its last pointer so much as tells it from most others.
     pub(crate) counted: u16,
+    pub(crate) topmost: u16,
     /// Pointers that the next miss brings along.
     pub(crate) refill: u8,
     /// Pointers that it let go when it was full.

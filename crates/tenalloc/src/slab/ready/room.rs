@@ -192,9 +192,11 @@ fn count(shelf: &mut Shelf, key: u64) -> bool {
     let Some(mut stack) = shelf.find(set_of(key), key) else { return false };
     let len = stack.len();
     let counted = u32::from(core::mem::replace(&mut stack.note.counted, len as u16));
+    let topmost = stack.last().map_or(0, |object| (object.addr() / 8) as u16);
+    let other = core::mem::replace(&mut stack.note.topmost, topmost) != topmost;
     let charge = charge_of(stack.of);
     shelf.held = shelf.held + u64::from(len) * charge - u64::from(counted) * charge;
-    len != counted
+    len != counted || other
 }
 
 /// Takes the stack of `key` off its place; what its objects are charged.

@@ -19,6 +19,8 @@ pub(crate) struct Stack {
     /// How many pointers, while it is on no shelf.
     len: u16,
     limit: u16,
+    /// The CPU from whose shelf it came to a pile.
+    left_by: u16,
     /// The shelf's owner's.
     pub(crate) note: Note,
     /// The shelf's owner's: what the pointers are.
@@ -55,6 +57,7 @@ pub(crate) struct Note {
 pub(crate) struct Seen {
     key: u64,
     len: u32,
+    left_by: u16,
     pub(crate) of: *const (),
 }
 
@@ -65,6 +68,11 @@ impl Seen {
 
     pub(crate) fn len(&self) -> u32 {
         self.len
+    }
+
+    /// The CPU whose it was, as [`Bundle::leave`] was told.
+    pub(crate) fn left_by(&self) -> u16 {
+        self.left_by
     }
 }
 
@@ -105,7 +113,7 @@ impl Stack {
     }
 
     pub(super) fn seen(&self, len: u32) -> Seen {
-        Seen { key: self.key, len, of: self.of }
+        Seen { key: self.key, len, left_by: self.left_by, of: self.of }
     }
 
     /// The last of `len` pointers.
@@ -165,6 +173,7 @@ impl Bundle {
         let stack = Stack {
             len: 0,
             limit: limit as u16,
+            left_by: 0,
             note: Note::default(),
             of,
             key,
@@ -184,6 +193,12 @@ impl Bundle {
     pub(crate) fn stack(&self) -> &Stack {
         // SAFETY: the holder's alone.
         unsafe { self.0.as_ref() }
+    }
+
+    /// It comes from the shelf of `cpu`.
+    pub(crate) fn leave(mut self, cpu: u16) -> Self {
+        self.stack_mut().left_by = cpu;
+        self
     }
 
     pub(crate) fn seen(&self) -> Seen {
@@ -211,7 +226,7 @@ impl Bundle {
     }
 }
 
-/// Stacks, those of one key on one pile. Zeroed memory is an empty one.
+/// Stacks, those of one key and one CPU on one pile. Zeroed memory is an empty one.
 #[repr(transparent)]
 pub(crate) struct Piles(*mut Stack);
 
@@ -239,10 +254,10 @@ impl Piles {
         link
     }
 
-    /// Lays a stack on the pile of its key.
+    /// Lays a stack on the pile of its key and CPU.
     pub(crate) fn push(&mut self, mut bundle: Bundle) {
         let stack = bundle.stack_mut();
-        let link = self.find(|top| top.key == stack.key);
+        let link = self.find(|top| (top.key, top.left_by) == (stack.key, stack.left_by));
         // SAFETY: as in `find`.
         unsafe {
             stack.below = *link;

@@ -110,13 +110,22 @@ impl Depots {
         out
     }
 
-    /// A stack under `key`, if `may` is.
-    pub(super) fn withdraw(&self, node: u8, key: u64, may: impl FnOnce() -> bool) -> Option<Bundle> {
+    /// A stack under `key`, if `may` is: one that `cpu` left, whose caches know its objects, before others.
+    pub(super) fn withdraw(
+        &self,
+        node: u8,
+        cpu: u16,
+        key: u64,
+        may: impl FnOnce() -> bool,
+    ) -> Option<Bundle> {
         let depot = self.of(node);
         let mut found = None;
         if depot.bytes.load(Relaxed) > 0 && may() {
             let mut state = depot.state.lock();
-            found = state.piles[place_of(key)].take(|stack| stack.key() == key);
+            let piles = &mut state.piles[place_of(key)];
+            found = piles
+                .take(|stack| stack.key() == key && stack.left_by() == cpu)
+                .or_else(|| piles.take(|stack| stack.key() == key));
             let bytes = found.as_ref().map_or(0, |bundle| bytes_of(bundle.seen()));
             depot.bytes.store(depot.bytes.load(Relaxed) - bytes, Relaxed);
         }

@@ -64,7 +64,7 @@ impl Inner {
         }
         let Some(empty) = Bundle::create(limit, of, key, &self.meta) else { return false };
         let Some(full) = cpu.shelf().replace(set, key, empty) else { return false };
-        let mut out = self.depots.deposit(node, full, most);
+        let mut out = self.depots.deposit(node, full.leave(cpu.cpu()), most);
         while let Some(old) = out.take(|_| true) {
             let (owner, bytes) = (owner_of(old.seen().key()), bytes_of(old.seen()));
             cpu.shelf().loose.push(old);
@@ -87,7 +87,7 @@ impl Inner {
         let set = set_of(key);
         let (len, limit) = cpu.shelf().find(set, key).map(|stack| (stack.len(), stack.limit()))?;
         if len == 0 {
-            let full = self.depots.withdraw(cpu.node(), key, || {
+            let full = self.depots.withdraw(cpu.node(), cpu.cpu(), key, || {
                 // What it holds then counts here: as much as a stack may, at worst.
                 let more = u64::from(largest(record).saturating_sub(limit)) * record.charge;
                 self.may_hold(cpu, more)

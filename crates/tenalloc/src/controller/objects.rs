@@ -68,6 +68,9 @@ impl Controller {
     /// # Safety
     /// Nobody else uses the object meanwhile, and after `Ok` nobody uses the old address.
     pub unsafe fn realloc(&self, object: NonNull<u8>, size: usize, align: usize) -> Result<NonNull<u8>> {
+        if self.inner().stays(object, size, align) {
+            return Ok(object);
+        }
         // SAFETY: the caller's promise.
         unsafe { self.inner().realloc(object, size, align, false) }
     }

@@ -69,12 +69,18 @@ impl Classes {
 }
 
 impl Inner {
+    /// The ready id of the class for `size` bytes, aligned to `align` of 16 at most.
+    #[inline(always)]
+    pub(super) fn class_ready(&self, size: usize, align: usize) -> Option<u32> {
+        let by_size = BY_SIZE.get(align / 16).filter(|_| align.is_power_of_two())?;
+        let class = *by_size.get(size.wrapping_sub(1) / 8)?;
+        Some(self.classes.ready[usize::from(class)].load(Relaxed))
+    }
+
     /// A ready object of the class for `size` bytes, aligned to `align` of 16 at most.
     #[inline(always)]
     pub(crate) fn malloc_ready(&self, size: usize, align: usize, owner: u32) -> Option<NonNull<u8>> {
-        let by_size = BY_SIZE.get(align / 16).filter(|_| align.is_power_of_two())?;
-        let class = *by_size.get(size.wrapping_sub(1) / 8)?;
-        self.alloc_ready(self.classes.ready[usize::from(class)].load(Relaxed), owner)
+        self.alloc_ready(self.class_ready(size, align)?, owner)
     }
 
     /// `size` bytes for `owner`, aligned to `align`.

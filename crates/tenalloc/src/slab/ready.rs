@@ -142,6 +142,22 @@ impl Inner {
         }
     }
 
+    /// Whether there is an object, and not known to be free, of the cache with this `id`, if ids are given to that.
+    #[inline(always)]
+    pub(super) fn is_under(&self, object: NonNull<u8>, id: u32) -> bool {
+        const NODES: u32 = (MAX_NODES as u32 - 1) << NODE_AT;
+        let address = object.as_ptr() as usize;
+        let Some(slab) = self.chunks.find_small(address) else { return false };
+        // SAFETY: as in `free_ready`.
+        let s = unsafe { slab.as_ref() };
+        if !may_be_ready(id) || s.ready.load(Relaxed) & !NODES != id {
+            return false;
+        }
+        // SAFETY: a slab with an id has a cache, which outlives it.
+        let (index, begins) = unsafe { &*s.cache }.place_of(address - s.base() as usize);
+        begins && s.owners.peek(index) != 0
+    }
+
     /// After an object of `record` was charged to `owner`, who is current, the long way: has some ready for next time, if
     /// there were enough of those.
     pub(super) fn make_ready(&self, cpu: &mut Locked<'_>, record: &Record, owner: u32) {

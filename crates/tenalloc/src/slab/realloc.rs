@@ -11,6 +11,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl Inner {
+    /// Whether `object` can stay where it is for `size` bytes, as its class is the one for that. False: it has to be looked
+    /// at more closely.
+    #[inline(always)]
+    pub(crate) fn stays(&self, object: NonNull<u8>, size: usize, align: usize) -> bool {
+        self.class_ready(size, align).is_some_and(|id| self.is_under(object, id))
+    }
+
     /// See [`Controller::realloc`](crate::Controller::realloc). `zeroed`: what the object grows by is zero, if what it
     /// has beyond its size was zero.
     ///

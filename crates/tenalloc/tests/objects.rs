@@ -299,3 +299,32 @@ fn pages_are_the_users_own() {
     assert!(matches!(ctl.pages(0, 0), Err(Error::BadSize { .. })));
     assert!(matches!(ctl.pages(1, 2), Err(Error::BadNode { .. })));
 }
+
+/// An object whose class is that of its new size stays, and its owner pays the same; any other moves, with its contents.
+#[test]
+fn realloc_within_a_class_and_beyond() {
+    let (_, ctl) = machine(1, 1);
+    let g = ctl.root().create("g").unwrap();
+    let object = ctl.malloc(&g, 57, 8).unwrap();
+    let charged = g.exact();
+    // SAFETY: ours, and refused otherwise.
+    let realloc = |object, size, align| unsafe { ctl.realloc(object, size, align) };
+    for size in [64, 60, 57] {
+        assert_eq!(realloc(object, size, 8), Ok(object));
+    }
+    assert_eq!((g.exact(), realloc(object, 0, 8)), (charged, Err(Error::BadSize { size: 0 })));
+    assert_eq!(realloc(object, 60, 3), Err(Error::BadAlign { align: 3 }));
+    let inside = object.map_addr(|a| a.saturating_add(8));
+    assert_eq!(realloc(inside, 60, 8), Err(Error::Interior { address: inside.as_ptr() as usize }));
+    let own = ctl.cache(&CacheConfig::new("own", 64)).unwrap().alloc(&g).unwrap();
+    assert_eq!(realloc(own, 60, 8), Err(Error::WrongCache { address: own.as_ptr() as usize }));
+    // SAFETY: 57 bytes of ours.
+    unsafe { object.write_bytes(7, 57) };
+    let moved = realloc(object, 65, 8).unwrap();
+    assert_ne!(moved, object);
+    // SAFETY: 57 bytes of it were written.
+    assert_eq!(unsafe { moved.cast::<[u8; 57]>().read() }, [7; 57]);
+    // SAFETY: ours.
+    unsafe { [moved, own].map(|object| ctl.free(object).unwrap()) };
+    assert_eq!(g.exact(), 0);
+}

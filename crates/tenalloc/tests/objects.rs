@@ -325,6 +325,6 @@ fn realloc_within_a_class_and_beyond() {
     // SAFETY: 57 bytes of it were written.
     assert_eq!(unsafe { moved.cast::<[u8; 57]>().read() }, [7; 57]);
     // SAFETY: ours.
-    unsafe { [moved, own].map(|object| ctl.free(object).unwrap()) };
+    unsafe { [moved, own].into_iter().for_each(|object| ctl.free(object).unwrap()) };
     assert_eq!(g.exact(), 0);
 }

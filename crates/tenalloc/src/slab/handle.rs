@@ -64,6 +64,7 @@ impl Cache {
             return Err(Error::BadSize { size: end });
         }
         lru.prepare(group)?;
+        self.record().list();
         let object = self.alloc(group)?;
         // SAFETY: the item lies inside the new object, aligned: slots are aligned to 8 and so is the offset.
         unsafe { object.add(lru.record().offset).cast::<LruItem>().write(LruItem::new()) };

@@ -198,13 +198,10 @@ impl Record {
         }
     }
 
-    /// What its slabs have in common with those of other caches.
+    /// With which slabs of other caches its own lie together. That its objects can be moved makes no difference: `compact`
+    /// empties the sparsest slabs, wherever they lie, and no chunk.
     fn life(&self) -> Life {
-        match self.migrate {
-            _ if self.listed.load(Relaxed) => Life::Reclaimable,
-            Some(_) => Life::Movable,
-            None => Life::Lasting,
-        }
+        if self.listed.load(Relaxed) { Life::Reclaimable } else { Life::Lasting }
     }
 
     /// Whether its objects have red zones and are poisoned.

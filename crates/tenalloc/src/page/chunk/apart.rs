@@ -4,10 +4,10 @@
 //! lasting objects among them would keep their chunk. So each chunk has runs of one [`Life`], as each block of pages in Linux has
 //! a migrate type. That is a wish and no rule:
 //!
-//! 1. a chunk of the run's own life that has room, the fullest first;
-//! 2. the chunk that a node began with, which has some of all (`Any`): a small program has one chunk, not three;
-//! 3. a chunk without runs, or a new one; it is of that life from now on, until it is without runs again;
-//! 4. without memory for one, any chunk with room, the emptiest first.
+//! 1. a chunk of the run's own life that has room, or the one that a node began with, which has runs of any life: a small
+//!    program has one chunk, not two. Of these the one with the shortest free run that will do, as without lives;
+//! 2. a chunk without runs, or a new one. It is of that life from now on, until it is without runs again;
+//! 3. without memory for one, a chunk of the other life that has room, the emptiest first.
 //!
 //! Apart from the chunks' own file because nothing else there asks what a run is for.
 
@@ -20,17 +20,21 @@ use core::ptr::NonNull;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Life {
-    /// Of a chunk: it has runs of all lives.
+    /// Of a chunk: it has runs of any life.
     Any,
     /// As long as the program likes.
     Lasting,
     /// Until it is reclaimed, all of it if need be.
     Reclaimable,
-    /// As the program likes, but it can be moved.
-    Movable,
 }
 
-const LIVES: usize = 4;
+impl Life {
+    fn other(self) -> Self {
+        if self == Self::Reclaimable { Self::Lasting } else { Self::Reclaimable }
+    }
+}
+
+const LIVES: usize = 3;
 
 /// The chunks of a node that have room.
 pub(super) struct Lists {
@@ -39,7 +43,7 @@ pub(super) struct Lists {
     empty: *mut Header,
     /// Huge objects that were freed and are kept for a while.
     kept: *mut Header,
-    /// The one that has some of all, if there is one.
+    /// The one that has runs of any life, if there is one.
     any: *mut Header,
 }
 
@@ -98,21 +102,16 @@ impl Chunks {
         life: Life,
     ) -> Option<Place> {
         let least = pages.ilog2() as u8;
-        let near = (least..BINS as u8).flat_map(|bin| [Life::Any, life].map(|life| (life, bin)));
+        let bins = least..BINS as u8;
+        let near = bins.clone().flat_map(|bin| [Life::Any, life].map(|life| (life, bin)));
         find(s, node, pages, step, near).or_else(|| {
-            let fresh = find(s, node, pages, step, [(Life::Any, EMPTY)].into_iter());
-            match fresh.map_or_else(|| self.new_chunk(s, node), |(at, _)| Some(at)) {
-                Some(at) => {
-                    adopt(s, at, life);
-                    // SAFETY: a chunk of ours; the lock is held.
-                    Some((at, unsafe { (*at).free.find_run(pages, step) }?))
-                }
-                None => {
-                    let lives = [Life::Movable, Life::Reclaimable, Life::Lasting];
-                    let every = (least..BINS as u8).rev().flat_map(|bin| lives.map(|life| (life, bin)));
-                    find(s, node, pages, step, every)
-                }
-            }
+            let unused = find(s, node, pages, step, [(life, EMPTY)].into_iter());
+            let Some(at) = unused.map(|(at, _)| at).or_else(|| self.new_chunk(s, node)) else {
+                return find(s, node, pages, step, bins.rev().map(|bin| (life.other(), bin)));
+            };
+            adopt(s, at, life);
+            // SAFETY: a chunk of ours; the lock is held.
+            Some((at, unsafe { (*at).free.find_run(pages, step) }?))
         })
     }
 }

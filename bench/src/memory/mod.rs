@@ -8,9 +8,11 @@
 //! | `churn` | groups that come and go, while 5 % of their objects live on |
 //! | `idle` | groups without objects, threads that hold nothing |
 //! | `placement` | which slabs a group's objects share, seen by what comes back when it goes |
+//! | `apart` | which chunks objects that can be reclaimed share with others, seen by what comes back when they are |
 //!
 //! The parent starts a child for each case and reads one line of JSON from it.
 
+mod apart;
 mod churn;
 mod idle;
 mod ours;
@@ -67,6 +69,7 @@ pub(crate) fn child(args: &[String]) -> Result<(), Failure> {
         "groups" => idle::groups(folder, peer, n)?,
         "threads" => idle::threads(folder, peer, n)?,
         "placement" => placement::measure(policy)?,
+        "apart" => apart::measure(policy)?,
         _ => return Err(format!("nothing is known of the case {kind}").into()),
     };
     value["peer"] = peer.as_str().into();
@@ -150,8 +153,14 @@ pub(crate) fn run(plan: &Plan, folder: &Path, peers: &[Allocator]) -> Value {
     for case in placement::cases() {
         tell(ask(folder, "placement", "tenalloc", &case, 0, 0), &mut placed, placement::print);
     }
+    let mut reclaimed = Vec::new();
+    apart::head();
+    for case in apart::cases() {
+        tell(ask(folder, "apart", "tenalloc", case, 0, 0), &mut reclaimed, apart::print);
+    }
     println!();
     serde_json::json!({
         "tenants": tenants, "churn": churned, "idle_groups": groups, "idle_threads": threads, "placement": placed,
+        "apart": reclaimed,
     })
 }

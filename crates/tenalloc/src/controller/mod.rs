@@ -216,9 +216,10 @@ impl Controller {
         }
     }
 
-    /// Bytes of the controller's own pages: itself, the areas of its CPUs, a page of the chunk registry; without shelves.
+    /// Bytes of the controller's own pages: itself, the areas of its CPUs, a page each of the chunk registry and of the lists
+    /// of chunks; without shelves.
     pub(crate) fn fixed_bytes(&self) -> u64 {
-        (Inner::own_bytes() + usize::from(self.topology().cpus()) * PAGE + PAGE) as u64
+        (Inner::own_bytes() + usize::from(self.topology().cpus()) * PAGE + 2 * PAGE) as u64
     }
 }
 

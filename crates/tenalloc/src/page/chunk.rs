@@ -14,18 +14,21 @@
 //! is then the chunk before. Descriptors are dense, so that only as much of the header is touched as there are
 //! runs; no byte of a page is touched before somebody uses it.
 //!
-//! `bits`: which pages are free. `decay`: when free ones are given back. `links`: the lists chunks are on. `huge`: objects too large for a chunk. `held`: chunks
+//! `apart`: which chunk a run is cut from. `bits`: which pages are free. `decay`: when free ones are given back. `links`: the lists chunks are on. `huge`: objects too large for a chunk. `held`: chunks
 //! that are kept in place while somebody looks at them or empties them.
 
+mod apart;
 mod bits;
 mod decay;
 mod held;
 mod huge;
 mod links;
 
+pub(crate) use apart::Life;
 pub(crate) use held::Held;
 pub use held::Range;
 
+use self::apart::Nodes;
 use self::bits::Bits;
 use self::decay::Decay;
 use self::links::{link_all, rebin, unlink, unlink_all};
@@ -43,16 +46,21 @@ const PAGES: usize = CHUNK / PAGE;
 const RESERVED: usize = (size_of::<Header>() + PAGES * size_of::<Slab>()).div_ceil(PAGE);
 /// Longest run cut from a chunk; what is longer gets a mapping of its own.
 pub(crate) const MAX_RUN: usize = 256;
-const BINS: usize = 10;
+/// Lists of chunks with runs and room, by log2 of the longest free run.
+const BINS: usize = (PAGES - RESERVED).ilog2() as usize + 1;
+/// The list of chunks without runs.
+const EMPTY: u8 = BINS as u8;
 /// The list of huge objects that were freed and are kept for a while.
-const KEPT: usize = BINS;
+const KEPT: u8 = EMPTY + 1;
 const NO_BIN: u8 = u8::MAX;
 
 #[repr(C, align(64))]
 struct Header {
     node: u8,
-    /// In which list of its node: log2 of the longest free run, `KEPT`, or `NO_BIN` without free pages.
+    /// In which list of its node: log2 of the longest free run, `EMPTY`, `KEPT`, or `NO_BIN` without free pages.
     bin: u8,
+    /// What its runs have in common. Without runs nothing.
+    life: Life,
     huge: bool,
     /// Being emptied: no new run is cut from it.
     offline: bool,
@@ -117,7 +125,7 @@ pub(crate) struct Totals {
 struct State {
     /// Nodes on which no chunk may be made.
     offline_nodes: u64,
-    bins: [[*mut Header; BINS + 1]; super::topology::MAX_NODES as usize],
+    nodes: Nodes,
     all: *mut Header,
     totals: Totals,
     decay: Decay,
@@ -140,16 +148,22 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     pub(crate) fn new(source: &'static dyn Source) -> Option<Self> {
+        let registry = Registry::new(source)?;
+        let Some(nodes) = Nodes::new(source) else {
+            // SAFETY: made just above, not used again.
+            unsafe { registry.release(source) };
+            return None;
+        };
         let state = State {
             offline_nodes: 0,
-            bins: [[null_mut(); BINS + 1]; super::topology::MAX_NODES as usize],
+            nodes,
             all: null_mut(),
             totals: Totals::default(),
             decay: Decay::new(),
         };
         Some(Self {
             source,
-            registry: Registry::new(source)?,
+            registry,
             state: Lock::new(Rank::Chunk, state),
             departures: Event::new(),
             period: u64::MAX,
@@ -160,35 +174,30 @@ impl Chunks {
     /// A run of `pages`, aligned to `align` bytes (a power of two ≥ `PAGE`), on `node`. Its descriptor has
     /// `base`, `pages`, `node` and `kind` set and is otherwise blank.
     pub(crate) fn alloc(&self, pages: usize, align: usize, node: u8, kind: Kind) -> Option<NonNull<Slab>> {
-        if !self.source.admit(pages.checked_mul(PAGE)?) {
-            return None;
-        }
         if pages > MAX_RUN || align > MAX_RUN * PAGE {
-            return self.alloc_huge(pages, align, node);
+            return if self.admits(pages) { self.alloc_huge(pages, align, node) } else { None };
         }
-        let mut s = self.state.lock();
-        let run = self.cut(&mut s, pages, align / PAGE, node, kind);
-        self.pass(&mut s);
-        run
+        self.cut(pages, align / PAGE, node, kind, Life::Lasting)
     }
 
-    fn cut(&self, s: &mut State, pages: usize, step: usize, node: u8, kind: Kind) -> Option<NonNull<Slab>> {
-        for bin in pages.ilog2() as usize..BINS {
-            let mut at = s.bins[usize::from(node)][bin];
-            while !at.is_null() {
-                // SAFETY: chunks on a list are mapped and ours.
-                let h = unsafe { &mut *at };
-                let has_desc = usize::from(h.descs) < PAGES || h.free_desc > 0 && h.lookers == 0;
-                if let Some(first) = h.free.find_run(pages, step).filter(|_| has_desc) {
-                    return Some(self.take(s, at, first, pages, kind));
-                }
-                at = h.next;
-            }
+    /// A run of at most `MAX_RUN` pages for the objects of a cache, if possible beside others of this life.
+    pub(crate) fn alloc_slab(&self, pages: usize, node: u8, life: Life) -> Option<NonNull<Slab>> {
+        self.cut(pages, 1, node, Kind::Slab, life)
+    }
+
+    fn admits(&self, pages: usize) -> bool {
+        pages.checked_mul(PAGE).is_some_and(|bytes| self.source.admit(bytes))
+    }
+
+    fn cut(&self, pages: usize, step: usize, node: u8, kind: Kind, life: Life) -> Option<NonNull<Slab>> {
+        if !self.admits(pages) {
+            return None;
         }
-        let at = self.new_chunk(s, node)?;
-        // SAFETY: just made.
-        let first = unsafe { (*at).free.find_run(pages, step) }?;
-        Some(self.take(s, at, first, pages, kind))
+        let mut s = self.state.lock();
+        let place = self.place(&mut s, pages, step, node, life);
+        let run = place.map(|(at, first)| self.take(&mut s, at, first, pages, kind));
+        self.pass(&mut s);
+        run
     }
 
     /// The descriptor of the run that holds `address`, which is in one of ours, and not huge.
@@ -299,34 +308,21 @@ impl Chunks {
             drop(s);
             return self.departures.bump();
         }
-        if usize::from(h.free_pages) == PAGES - RESERVED && h.lookers == 0 && self.another_is_free(&s, at) {
-            self.drop_chunk(&mut s, at);
+        if h.bin == EMPTY && h.lookers == 0 && (!h.next.is_null() || !h.prev.is_null()) {
+            self.drop_chunk(&mut s, at); // not the only one
         }
         self.pass(&mut s);
-    }
-
-    fn another_is_free(&self, s: &State, at: *mut Header) -> bool {
-        // SAFETY: listed chunks are mapped; the lock is held.
-        let mut other = unsafe { s.bins[usize::from((*at).node)][usize::from((*at).bin)] };
-        while !other.is_null() {
-            // SAFETY: as above.
-            let h = unsafe { &*other };
-            if other != at && usize::from(h.free_pages) == PAGES - RESERVED {
-                return true;
-            }
-            other = h.next;
-        }
-        false
     }
 
     fn drop_chunk(&self, s: &mut State, at: *mut Header) {
         // SAFETY: a chunk without runs; the lock is held.
         let h = unsafe { &mut *at };
-        if usize::from(h.bin) == KEPT {
+        if h.bin == KEPT {
             // SAFETY: the descriptor of the object that was there.
             s.totals.dirty -= unsafe { (*Header::desc(at, 0)).pages() } * PAGE;
         }
         unlink(s, at);
+        s.nodes.of(h.node).forget(at);
         Self::unlist(s, at);
         s.totals.mapped -= h.map_bytes;
         s.totals.headers -= h.resident();
@@ -397,7 +393,10 @@ impl Chunks {
             }
         }
         // SAFETY: the caller's promise.
-        unsafe { self.registry.release(self.source) };
+        unsafe {
+            s.nodes.release(self.source);
+            self.registry.release(self.source);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::ready;
 use super::sheaf::Sheaf;
 use crate::controller::Inner;
 use crate::error::{Error, Result};
-use crate::page::PAGE;
+use crate::page::{PAGE, chunk::Life};
 use crate::reclaim::Migrate;
 use crate::sync::{Lock, Rank};
 use core::cell::UnsafeCell;
@@ -50,6 +50,8 @@ pub(crate) struct Record {
     pub(super) destroyed: AtomicBool,
     /// Moves objects; such a cache has owner vectors from the start, which tell what is live.
     migrate: Option<&'static dyn Migrate>,
+    /// Its objects can be reclaimed: some were allocated for lists.
+    listed: AtomicBool,
     pub(super) holders: AtomicU32,
     nodes: NonNull<Lock<Node>>,
     /// One a CPU, guarded by the lock of the CPU's area; made on first use.
@@ -136,6 +138,7 @@ impl Record {
                 turn: AtomicU8::new(0),
                 destroyed: AtomicBool::new(false),
                 migrate: c.migrate,
+                listed: AtomicBool::new(false),
                 holders: AtomicU32::new(1),
                 nodes: node_array,
                 sheaves: sheaves.cast(),
@@ -185,6 +188,20 @@ impl Record {
 
     pub(crate) fn migrate(&self) -> Option<&'static dyn Migrate> {
         self.migrate
+    }
+
+    /// Its objects are allocated for lists: slabs made from now on lie with others that can be reclaimed.
+    #[inline]
+    pub(super) fn list(&self) {
+        if !self.listed.load(Relaxed) {
+            self.listed.store(true, Relaxed);
+        }
+    }
+
+    /// With which slabs of other caches its own lie together. That its objects can be moved makes no difference: `compact`
+    /// empties the sparsest slabs, wherever they lie, and no chunk.
+    fn life(&self) -> Life {
+        if self.listed.load(Relaxed) { Life::Reclaimable } else { Life::Lasting }
     }
 
     /// Whether its objects have red zones and are poisoned.

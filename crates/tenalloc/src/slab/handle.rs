@@ -54,7 +54,8 @@ impl Cache {
     }
 
     /// As [`alloc`](Self::alloc), for an object that will be on a list of `lru`: the lists are made first, and the
-    /// object's [`LruItem`](crate::LruItem) is initialised.
+    /// object's [`LruItem`](crate::LruItem) is initialised. From the first such object on the cache is one that can be
+    /// reclaimed: its slabs lie in chunks apart from those of others, which come back when all of it is.
     ///
     /// # Errors
     /// As [`alloc`](Self::alloc); [`Error::BadSize`] if the item does not lie inside the object.
@@ -64,6 +65,7 @@ impl Cache {
             return Err(Error::BadSize { size: end });
         }
         lru.prepare(group)?;
+        self.record().list();
         let object = self.alloc(group)?;
         // SAFETY: the item lies inside the new object, aligned: slots are aligned to 8 and so is the offset.
         unsafe { object.add(lru.record().offset).cast::<LruItem>().write(LruItem::new()) };

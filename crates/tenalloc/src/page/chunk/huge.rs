@@ -3,7 +3,8 @@
 //! What is freed is kept as other free pages are, within the same bound, and goes by the same decay (`decay`): a program
 //! that makes and frees such an object all the time gets new pages from the system once, not each time.
 
-use super::{CHUNK, Chunks, Header, KEPT, MAX_RUN, State, chunk_of, link_all, unlink, unlink_all};
+use super::links::push;
+use super::{CHUNK, Chunks, Header, KEPT, Life, MAX_RUN, State, chunk_of, link_all, unlink, unlink_all};
 use crate::page::PAGE;
 use crate::slab::{Kind, Slab};
 use core::ptr::NonNull;
@@ -139,14 +140,7 @@ impl Chunks {
             return self.drop_chunk(&mut s, at);
         }
         h.old.set(0, 1, false);
-        h.next = s.bins[usize::from(h.node)][KEPT];
-        h.prev = core::ptr::null_mut();
-        if !h.next.is_null() {
-            // SAFETY: chunks on a list are mapped.
-            unsafe { (*h.next).prev = at };
-        }
-        s.bins[usize::from(h.node)][KEPT] = at;
-        h.bin = KEPT as u8;
+        push(&mut s, at, KEPT);
         s.totals.dirty += bytes;
         self.pass(&mut s);
     }
@@ -154,7 +148,7 @@ impl Chunks {
     /// A kept object with as many pages, or a fifth more at most, whose end goes back to the system.
     fn take_kept(&self, pages: usize, align: usize, node: u8) -> Option<NonNull<Slab>> {
         let mut s = self.state.lock();
-        let mut at = s.bins[usize::from(node)][KEPT];
+        let mut at = *s.nodes.of(node).head(Life::Lasting, KEPT);
         while !at.is_null() {
             // SAFETY: chunks on a list are mapped; the lock is held. Their objects' descriptors are as they were left.
             let (h, base, had) = unsafe {
@@ -190,7 +184,7 @@ impl Chunks {
 
     /// Whether a chunk has a freed object that is kept, and may go.
     pub(super) fn is_kept(h: &Header) -> bool {
-        usize::from(h.bin) == KEPT && !h.offline && h.lookers == 0
+        h.bin == KEPT && !h.offline && h.lookers == 0
     }
 }
 

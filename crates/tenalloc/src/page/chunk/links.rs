@@ -1,6 +1,6 @@
-//! The lists that chunks are on: all of them, and by node and longest free run.
+//! The lists that chunks are on: all of them, and by node, life and longest free run.
 
-use super::{Header, NO_BIN, State};
+use super::{EMPTY, Header, NO_BIN, PAGES, RESERVED, State};
 use core::ptr::null_mut;
 
 pub(super) fn link_all(s: &mut State, at: *mut Header) {
@@ -38,7 +38,7 @@ pub(super) fn unlink(s: &mut State, at: *mut Header) {
             return;
         }
         if h.prev.is_null() {
-            s.bins[usize::from(h.node)][usize::from(h.bin)] = h.next;
+            *s.nodes.of(h.node).head(h.life, h.bin) = h.next;
         } else {
             (*h.prev).next = h.next;
         }
@@ -49,27 +49,41 @@ pub(super) fn unlink(s: &mut State, at: *mut Header) {
     }
 }
 
+/// Puts a chunk that is on none of these lists in front of one.
+pub(super) fn push(s: &mut State, at: *mut Header, bin: u8) {
+    // SAFETY: as in `link_all`.
+    unsafe {
+        let h = &mut *at;
+        let head = s.nodes.of(h.node).head(h.life, bin);
+        h.next = *head;
+        h.prev = null_mut();
+        if !head.is_null() {
+            (**head).prev = at;
+        }
+        *head = at;
+        h.bin = bin;
+    }
+}
+
 /// Puts a chunk into the list of its longest free run. Short runs are served first, so full chunks stay full
 /// and empty ones get a chance to go.
 pub(super) fn rebin(s: &mut State, at: *mut Header) {
     // SAFETY: as in `link_all`.
-    unsafe {
-        let h = &mut *at;
-        let longest = if h.offline { 0 } else { h.free.longest_run() };
-        let bin = longest.checked_ilog2().map_or(NO_BIN, |b| b as u8);
-        if bin == h.bin {
-            return;
-        }
-        unlink(s, at);
-        if bin != NO_BIN {
-            let head = &mut s.bins[usize::from(h.node)][usize::from(bin)];
-            h.next = *head;
-            h.prev = null_mut();
-            if !head.is_null() {
-                (**head).prev = at;
-            }
-            *head = at;
-            h.bin = bin;
-        }
+    let h = unsafe { &*at };
+    let bin = match h.free.longest_run() {
+        _ if h.offline => NO_BIN,
+        longest if longest == PAGES - RESERVED => EMPTY,
+        longest => longest.checked_ilog2().map_or(NO_BIN, |b| b as u8),
+    };
+    if bin == h.bin {
+        return;
+    }
+    unlink(s, at);
+    if bin != NO_BIN {
+        push(s, at, bin);
+    }
+    if bin == EMPTY {
+        // SAFETY: as above.
+        s.nodes.of(unsafe { (*at).node }).forget(at);
     }
 }

@@ -1,5 +1,7 @@
 //! Runs of pages against a plain model: every page is in at most one run, and the totals add up.
 
+mod apart;
+
 use super::*;
 use crate::page::{PAGE, Simulated};
 use proptest::prelude::*;

@@ -8,9 +8,8 @@ mod sparse;
 pub(in crate::slab) use self::sparse::Chain;
 use super::Record;
 use crate::controller::Inner;
-use crate::page::PAGE;
 use crate::slab::sheaf::{Barn, Sheaf};
-use crate::slab::slab::{Kind, Slab};
+use crate::slab::slab::Slab;
 use crate::sync::{Guard, Lock};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -165,7 +164,7 @@ impl Record {
     }
 
     fn new_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, node: u8) -> Option<*mut Slab> {
-        let slab = inner.chunks.alloc(self.pages.into(), PAGE, node, Kind::Slab)?.as_ptr();
+        let slab = inner.chunks.alloc_slab(self.pages.into(), node, self.life())?.as_ptr();
         // SAFETY: just made and ours; who walks over the chunk may be looking (`owns`).
         unsafe { cache_of(slab) }.store(core::ptr::from_ref(self).cast_mut(), Release);
         // SAFETY: as above.

@@ -1,22 +1,22 @@
 //! What CPUs hold in advance, taken back or left out of account: their stocks, and what their ready objects are charged.
 
-use super::owner::Entered;
+use super::owner::{Entered, Used};
 use super::tree::Node;
 use crate::controller::Inner;
 use core::sync::atomic::Ordering::*;
 
 impl Inner {
     /// Takes `owner`, just forwarded, off the CPUs that entered it, or `all` of them.
-    pub(crate) fn drain_owner(&self, owner: u32, entered: Entered, all: bool) {
-        match entered {
+    pub(crate) fn drain_owner(&self, owner: u32, used: &Used, all: bool) {
+        match used.entered {
             Entered::Nowhere if !all => return,
             Entered::Only(cpu) if !all => {
                 let mut here = self.lock_cpu();
                 if here.cpu() == cpu {
-                    self.uncharge_ready_here(&mut here, owner, |id, bytes| self.return_to_tree(id, bytes));
-                    if let Some(slot) = here.stock.drain_owner(owner) {
-                        self.return_to_tree(slot.owner, slot.bytes.into());
-                    }
+                    let mut bytes = here.stock.drain_owner(owner).map_or(0, |slot| slot.bytes.into());
+                    bytes += self.uncharge_ready_here(&mut here, owner, used);
+                    // Once for all: each time is a locked addition for each ancestor.
+                    self.return_to_tree(owner, bytes);
                     return;
                 }
             }

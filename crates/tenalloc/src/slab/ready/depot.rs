@@ -115,10 +115,7 @@ impl Depots {
         let depot = self.of(node);
         let mut found = None;
         if depot.bytes.load(Relaxed) > 0 && may() {
-            let mut state = depot.state.lock();
-            found = state.piles[place_of(key)].take(|stack| stack.key() == key);
-            let bytes = found.as_ref().map_or(0, |bundle| bytes_of(bundle.stack()));
-            depot.bytes.store(depot.bytes.load(Relaxed) - bytes, Relaxed);
+            found = self.withdraw_any(node, key);
         }
         if found.is_none() {
             let (missed, times) = &depot.missed[place_of(key)];
@@ -127,6 +124,18 @@ impl Depots {
             times.store((before + 1).min(MISSED), Relaxed);
         }
         found
+    }
+
+    /// A stack under `key`, whatever may be.
+    pub(super) fn withdraw_any(&self, node: u8, key: u64) -> Option<Bundle> {
+        let depot = self.of(node);
+        if depot.bytes.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut state = depot.state.lock();
+        let found = state.piles[place_of(key)].take(|stack| stack.key() == key)?;
+        depot.bytes.store(depot.bytes.load(Relaxed) - bytes_of(found.stack()), Relaxed);
+        Some(found)
     }
 
     /// Calls `each` for every stack. All areas are held.

@@ -7,21 +7,25 @@ use core::sync::atomic::Ordering::*;
 
 impl Inner {
     /// Takes `owner`, just forwarded, off the CPUs that entered it, or `all` of them.
+    #[inline(always)]
     pub(crate) fn drain_owner(&self, owner: u32, used: &Used, all: bool) {
-        match used.entered {
-            Entered::Nowhere if !all => return,
-            Entered::Only(cpu) if !all => {
-                let mut here = self.lock_cpu();
-                if here.cpu() == cpu {
-                    let mut bytes = here.stock.drain_owner(owner).map_or(0, |slot| slot.bytes.into());
-                    bytes += self.uncharge_ready_here(&mut here, owner, used);
-                    // Once for all: each time is a locked addition for each ancestor.
-                    self.return_to_tree(owner, bytes);
-                    return;
-                }
-            }
-            _ => {}
+        if used.entered == Entered::Nowhere && !all {
+            return;
         }
+        if let (Entered::Only(cpu), false) = (used.entered, all) {
+            let mut here = self.lock_cpu();
+            if here.cpu() == cpu {
+                let mut bytes = here.stock.drain_owner(owner).map_or(0, |slot| slot.bytes.into());
+                bytes += self.uncharge_ready_here(&mut here, owner, used);
+                // Once for all: each time is a locked addition for each ancestor.
+                return self.return_to_tree_inline(owner, bytes);
+            }
+        }
+        self.drain_owner_everywhere(owner);
+    }
+
+    #[cold]
+    fn drain_owner_everywhere(&self, owner: u32) {
         let mut all = self.areas.lock_all();
         self.uncharge_ready(&mut all, |id| id == owner, |id, bytes| self.return_to_tree(id, bytes));
         for (.., area, _) in all.rows() {

@@ -210,7 +210,7 @@ fn a_note_against_removal() {
         let used = bed.owners.forward(&mut bed.ids.lock(), bed.child.0, bed.parent.0);
         if used.entered != Entered::Nowhere {
             let mut ready = ready.lock();
-            *ready &= used.caches().all(|number| number != CACHE);
+            used.each_cache(|number| *ready &= number != CACHE);
         }
         t.join().unwrap();
         assert!(!*ready.lock(), "it was left with who went");

@@ -32,6 +32,8 @@ pub(super) const MANY: u32 = (1 << 17) - 1;
 /// From where on the caches have their bits, and how many.
 const CACHES_FROM: u32 = MANY.trailing_ones();
 const CACHES: u32 = 8;
+/// 64 for each bit.
+const MANY_CACHES: u32 = 64 * CACHES;
 
 const _: () = assert!(CACHES_FROM + CACHES <= FORWARDED.trailing_zeros() && MANY > u16::MAX as u32 + 1);
 
@@ -65,13 +67,26 @@ impl Used {
         Self { entered, caches: (state & !FORWARDED) >> CACHES_FROM, highest }
     }
 
-    /// The numbers of the caches of which there may be ready objects.
-    pub(crate) fn caches(&self) -> impl Iterator<Item = u64> {
-        // A bit at a time, the lowest first: mostly there is one, or none.
-        let bits = |bits: u32| (bits != 0).then_some(bits);
-        core::iter::successors(bits(self.caches), move |left| bits(left & (left - 1)))
-            .flat_map(|left| (left.trailing_zeros()..=self.highest).step_by(CACHES as usize))
-            .map(u64::from)
+    /// Whether there may be ready objects of so many caches that to look for each takes longer than to look at what there is. A
+    /// program made hundreds of caches then, perhaps one after another.
+    #[inline(always)]
+    pub(crate) fn may_be_many(&self) -> bool {
+        self.highest > MANY_CACHES && self.caches != 0
+    }
+
+    /// Calls `each` with the numbers of the caches of which there may be ready objects.
+    #[inline(always)]
+    pub(crate) fn each_cache(&self, mut each: impl FnMut(u64)) {
+        // A bit at a time: mostly there is one, or none.
+        let mut left = self.caches;
+        while left != 0 {
+            let mut number = left.trailing_zeros();
+            left &= left - 1;
+            while number <= self.highest {
+                each(number.into());
+                number += CACHES;
+            }
+        }
     }
 }
 

@@ -114,15 +114,36 @@ impl Inner {
 
     /// As [`uncharge_ready`](Self::uncharge_ready) for one owner, who was `used`, and of whom no other CPU has anything: no
     /// stack on its shelf, and none that it left at a depot, since stacks go to that of their own node. What to return.
+    #[inline(always)]
     pub(crate) fn uncharge_ready_here(&self, cpu: &mut Locked<'_>, owner: u32, used: &Used) -> u64 {
+        if used.may_be_many() {
+            return self.uncharge_all_ready_here(cpu, owner);
+        }
         let (mut bytes, node) = (0, cpu.node());
-        for number in used.caches() {
+        used.each_cache(|number| {
             let key = key(owner, id(number) | u32::from(node));
             bytes += loosen(cpu.shelf(), key).unwrap_or(0);
             while let Some(bundle) = self.depots.withdraw_any(node, key) {
                 bytes += u64::from(bundle.stack().len()) * charge_of(bundle.stack());
                 cpu.shelf().loose.push(bundle);
             }
+        });
+        bytes
+    }
+
+    /// The same, where it takes less to look at all that is ready.
+    #[cold]
+    fn uncharge_all_ready_here(&self, cpu: &mut Locked<'_>, owner: u32) -> u64 {
+        let mut bytes = 0;
+        loop {
+            let next = cpu.shelf().iter().map(|(key, _)| key).find(|key| owner_of(*key) == owner);
+            let Some(key) = next else { break };
+            bytes += loosen(cpu.shelf(), key).unwrap_or(0);
+        }
+        let mut left = self.depots.take(cpu.node(), |stack| owner_of(stack.key()) == owner);
+        while let Some(bundle) = left.take(|_| true) {
+            bytes += u64::from(bundle.stack().len()) * charge_of(bundle.stack());
+            cpu.shelf().loose.push(bundle);
         }
         bytes
     }

@@ -76,7 +76,7 @@ fn whoever_is_held_last_goes_last() {
 
 /// A group that used a few caches of many, `last` being the number of the newest: nothing of it stays ready.
 fn removed_with_caches(last: usize) {
-    let (_, ctl) = machine(1, 1);
+    let (_, ctl) = common::lean(1, 1);
     let mut caches = Vec::new();
     for number in 1..=last {
         let cache = ctl.cache(&CacheConfig::new("object", 64)).unwrap();
@@ -87,9 +87,9 @@ fn removed_with_caches(last: usize) {
         }
     }
     let groups = ["one", "other"].map(|name| ctl.root().create(name).unwrap());
-    for _ in 0..40 {
-        for (cache, group) in caches.iter().flat_map(|cache| groups.iter().map(move |group| (cache, group))) {
-            let some: Vec<_> = (0..5).map(|_| cache.alloc(group).unwrap()).collect();
+    for (cache, group) in caches.iter().flat_map(|cache| groups.iter().map(move |group| (cache, group))) {
+        for _ in 0..8 {
+            let some: Vec<_> = (0..50).map(|_| cache.alloc(group).unwrap()).collect();
             some.into_iter().for_each(|object| common::free(&ctl, object));
         }
     }

@@ -101,7 +101,7 @@ impl Controller {
         let (groups, nodes) = inner.tree.counts();
         stat.groups = groups.into();
         stat.removed_held = u64::from(nodes) - 1 - stat.groups;
-        stat.orphans = inner.owners.forwarded().into();
+        stat.orphans = inner.tree.orphans(&inner.owners).into();
         stat
     }
 

@@ -73,3 +73,36 @@ fn whoever_is_held_last_goes_last() {
     drop(last);
     assert_eq!((ctl.stat().removed_held, ctl.stat().orphans), (0, 0));
 }
+
+/// A group that used a few caches of many, `last` being the number of the newest: nothing of it stays ready.
+fn removed_with_caches(last: usize) {
+    let (_, ctl) = common::lean(1, 1);
+    let mut caches = Vec::new();
+    for number in 1..=last {
+        let cache = ctl.cache(&CacheConfig::new("object", 64)).unwrap();
+        if number % 8 == 1 && (number < 30 || number + 20 > last) || number == 2 {
+            caches.push(cache);
+        } else {
+            cache.destroy().unwrap();
+        }
+    }
+    let groups = ["one", "other"].map(|name| ctl.root().create(name).unwrap());
+    for (cache, group) in caches.iter().flat_map(|cache| groups.iter().map(move |group| (cache, group))) {
+        for _ in 0..8 {
+            let some: Vec<_> = (0..50).map(|_| cache.alloc(group).unwrap()).collect();
+            some.into_iter().for_each(|object| common::free(&ctl, object));
+        }
+    }
+    for group in &groups {
+        assert!(group.current() > 0 && group.exact() == 0, "{last}: some are ready");
+        group.remove().unwrap();
+        assert_eq!(group.current(), 0, "{last}: nothing is charged ahead to who went");
+    }
+    drop(groups);
+    assert_eq!((ctl.stat().orphans, ctl.stat().stock_bytes, ctl.root().current()), (0, 0, 0), "{last}");
+}
+
+#[test]
+fn which_caches_a_group_used_does_not_matter() {
+    [2, 40, 600].into_iter().for_each(removed_with_caches);
+}

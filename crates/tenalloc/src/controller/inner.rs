@@ -42,27 +42,27 @@ const _: () = assert!(Areas::<Area>::AREA == 128, "an area has two cache lines, 
 /// A CPU's area, held.
 pub(crate) type Locked<'a> = Held<'a, Area>;
 
-/// Everything of a controller. It lies in pages of its own source.
+/// Everything of a controller. It lies in pages of its own source, in this order: in the first line what every allocation
+/// reads and nobody writes, on the first page what a group that comes and goes needs, and what is large behind. (With its parts
+/// wherever the compiler puts them a removal with cold caches took 0.4 µs more.)
 #[repr(C)]
 pub(crate) struct Inner {
-    /// First: what each allocation and free begins with.
     pub(crate) areas: Areas<Area>,
-    pub(super) refs: AtomicU32,
+    pub(crate) depots: Depots,
+    pub(super) root: AtomicPtr<crate::group::tree::Node>,
+    pub(crate) signals: Signals,
+    /// Objects that signal handlers could not free; see `slab::nolock`.
+    pub(crate) deferred: AtomicPtr<u8>,
     pub(crate) config: Config,
-    pub(crate) topology: Topology,
-    pub(crate) pretended_cpu: AtomicU32,
-    pub(crate) chunks: Chunks,
-    pub(crate) meta: Meta,
     pub(crate) tree: Tree,
     pub(crate) owners: Owners,
-    pub(super) root: AtomicPtr<crate::group::tree::Node>,
-    pub(crate) caches: Lock<CacheList>,
-    pub(crate) classes: Classes,
-    pub(crate) depots: Depots,
     pub(crate) indexes: Lock<Indexes>,
-    pub(crate) reclaimers: Reclaimers,
+    pub(super) refs: AtomicU32,
+    pub(crate) pretended_cpu: AtomicU32,
+    pub(crate) topology: Topology,
+    pub(crate) caches: Lock<CacheList>,
     pub(crate) shrinkers: Registry,
-    pub(crate) signals: Signals,
+    pub(crate) meta: Meta,
     pub(crate) forced_bytes: AtomicU64,
     pub(crate) offline_cancels: AtomicU32,
     pub(crate) slab_bytes: AtomicU64,
@@ -70,11 +70,15 @@ pub(crate) struct Inner {
     pub(crate) large_bytes: AtomicU64,
     pub(crate) large_objects: AtomicU64,
     pub(crate) raw_bytes: AtomicU64,
-    /// Objects that signal handlers could not free; see `slab::nolock`.
-    pub(crate) deferred: AtomicPtr<u8>,
     /// What caches that were destroyed had counted.
     pub(crate) corrupted: AtomicU64,
+    pub(crate) classes: Classes,
+    pub(crate) reclaimers: Reclaimers,
+    pub(crate) chunks: Chunks,
 }
+
+const _: () = assert!(core::mem::offset_of!(Inner, signals) <= 64, "the first line");
+const _: () = assert!(core::mem::offset_of!(Inner, refs) < PAGE, "the first page");
 
 // SAFETY: every part is atomic, fixed, or behind a lock.
 unsafe impl Sync for Inner {}

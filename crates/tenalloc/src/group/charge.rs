@@ -285,6 +285,12 @@ impl Inner {
     /// Takes `bytes` that were charged through `owner` out of the tree.
     #[cold]
     pub(crate) fn return_to_tree(&self, owner: u32, bytes: u64) {
+        self.return_to_tree_inline(owner, bytes);
+    }
+
+    /// The same for who goes on with other code then: not in a function of its own.
+    #[inline(always)]
+    pub(super) fn return_to_tree_inline(&self, owner: u32, bytes: u64) {
         if bytes == 0 {
             return;
         }

@@ -1,27 +1,31 @@
 //! What CPUs hold in advance, taken back or left out of account: their stocks, and what their ready objects are charged.
 
-use super::owner::Entered;
+use super::owner::{Entered, Used};
 use super::tree::Node;
 use crate::controller::Inner;
 use core::sync::atomic::Ordering::*;
 
 impl Inner {
     /// Takes `owner`, just forwarded, off the CPUs that entered it, or `all` of them.
-    pub(crate) fn drain_owner(&self, owner: u32, entered: Entered, all: bool) {
-        match entered {
-            Entered::Nowhere if !all => return,
-            Entered::Only(cpu) if !all => {
-                let mut here = self.lock_cpu();
-                if here.cpu() == cpu {
-                    self.uncharge_ready_here(&mut here, owner, |id, bytes| self.return_to_tree(id, bytes));
-                    if let Some(slot) = here.stock.drain_owner(owner) {
-                        self.return_to_tree(slot.owner, slot.bytes.into());
-                    }
-                    return;
-                }
-            }
-            _ => {}
+    #[inline(always)]
+    pub(crate) fn drain_owner(&self, owner: u32, used: &Used, all: bool) {
+        if used.entered == Entered::Nowhere && !all {
+            return;
         }
+        if let (Entered::Only(cpu), false) = (used.entered, all) {
+            let mut here = self.lock_cpu();
+            if here.cpu() == cpu {
+                let mut bytes = here.stock.drain_owner(owner).map_or(0, |slot| slot.bytes.into());
+                bytes += self.uncharge_ready_here(&mut here, owner, used);
+                // Once for all: each time is a locked addition for each ancestor.
+                return self.return_to_tree_inline(owner, bytes);
+            }
+        }
+        self.drain_owner_everywhere(owner);
+    }
+
+    #[cold]
+    fn drain_owner_everywhere(&self, owner: u32) {
         let mut all = self.areas.lock_all();
         self.uncharge_ready(&mut all, |id| id == owner, |id, bytes| self.return_to_tree(id, bytes));
         for (.., area, _) in all.rows() {

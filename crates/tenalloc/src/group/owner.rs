@@ -13,8 +13,8 @@
 mod loomed;
 mod record;
 
-pub(crate) use self::record::{Entered, Record};
-use self::record::{FORWARDED, MANY};
+use self::record::FORWARDED;
+pub(crate) use self::record::{Entered, Record, Used};
 use super::tree::Node;
 use crate::error::{Error, Result};
 use crate::meta::Meta;
@@ -31,29 +31,36 @@ use loomed::Table;
 pub(crate) const NOBODY: u32 = 1;
 const FIRST: u32 = 2;
 
-/// Ids to be given out, behind a lock of the caller's: only who makes groups needs them.
-pub(crate) struct Ids(u32);
+/// Behind a lock of the caller's, since only who makes and removes groups needs them.
+pub(crate) struct Ids {
+    /// To be given out.
+    free: u32,
+    /// How many owners were ever forwarded.
+    forwarded: u32,
+}
 
 impl Ids {
     pub(crate) const fn new() -> Self {
-        Self(0)
+        Self { free: 0, forwarded: 0 }
     }
 }
 
 pub(crate) struct Owners {
     table: Table<Record>,
-    /// How many owners are forwarded; guards the forwards.
+    /// How many forwarded owners are gone; guards what forwards lead to, but for the first step of each.
     state: Lock<u32>,
     /// Free records, as a stack that is only ever taken whole.
     freed: AtomicU32,
     /// The first id that was never used. Changed with the [`Ids`].
     high: AtomicU32,
+    /// The highest number of a cache that there were ready objects of.
+    caches: AtomicU32,
 }
 
 impl Owners {
     pub(crate) fn new() -> Self {
-        let (freed, high) = (AtomicU32::new(0), AtomicU32::new(FIRST));
-        Self { table: Table::new(), state: Lock::new(Rank::Owners, 0), freed, high }
+        let (freed, high, caches) = (AtomicU32::new(0), AtomicU32::new(FIRST), AtomicU32::new(0));
+        Self { table: Table::new(), state: Lock::new(Rank::Owners, 0), freed, high, caches }
     }
 
     /// Its lock, for a fork.
@@ -72,21 +79,21 @@ impl Owners {
 
     /// A new owner for `node`, which holds it.
     pub(crate) fn create(&self, ids: &mut Ids, node: NonNull<Node>, meta: &Meta) -> Result<u32> {
-        if ids.0 == 0 && self.freed.load(Relaxed) != 0 {
-            ids.0 = self.freed.swap(0, Acquire);
+        if ids.free == 0 && self.freed.load(Relaxed) != 0 {
+            ids.free = self.freed.swap(0, Acquire);
         }
         let high = self.high.load(Relaxed);
-        let id = if ids.0 == 0 { high } else { ids.0 };
-        if id >= MANY {
+        let id = if ids.free == 0 { high } else { ids.free };
+        if id >= FORWARDED {
             return Err(Error::Full { table: "owners" });
         }
         let record = self.table.grow(id, meta, "owners")?;
         // SAFETY: as in `get`.
         let r = unsafe { record.as_ref() };
-        if ids.0 == 0 {
+        if ids.free == 0 {
             self.high.store(high + 1, Relaxed);
         } else {
-            ids.0 = r.refs.load(Relaxed);
+            ids.free = r.refs.load(Relaxed);
         }
         r.node.store(node.as_ptr(), Relaxed);
         r.refs.store(1, Relaxed);
@@ -96,16 +103,25 @@ impl Owners {
         Ok(id)
     }
 
-    /// From now on `to`, which is current, speaks for `id`. The caller then drains `id` where it was entered.
-    pub(crate) fn forward(&self, id: u32, to: u32) -> Entered {
-        let mut forwarded = self.state.lock();
+    /// From now on `to`, which is current and stays that meanwhile, speaks for `id`. The caller then drains `id` where it
+    /// was entered. Without the lock: nobody goes this step before it is there, `to` is counted on before, and both stay since
+    /// their nodes hold them.
+    #[inline]
+    pub(crate) fn forward(&self, ids: &mut Ids, id: u32, to: u32) -> Used {
+        ids.forwarded = ids.forwarded.wrapping_add(1);
         self.get(to).refs.fetch_add(1, Relaxed);
-        *forwarded += 1;
-        match self.get(id).state.swap(FORWARDED | to, AcqRel) {
-            0 => Entered::Nowhere,
-            MANY => Entered::Anywhere,
-            cpu => Entered::Only((cpu - 1) as u16),
+        let state = self.get(id).state.swap(FORWARDED | to, AcqRel);
+        Used::new(state, self.caches.load(Relaxed))
+    }
+
+    /// As [`Record::note`], for the owner `id`.
+    pub(crate) fn note(&self, id: u32, number: u64) -> bool {
+        let number = number as u32; // those of caches with ready objects have 24 bits
+        // Before it is noted: who reads the note reads this, too.
+        if self.caches.load(Relaxed) < number {
+            self.caches.fetch_max(number, Relaxed);
         }
+        self.get(id).note(number)
     }
 
     /// The owner that now speaks for `id`. An id is current until a forward is seen; seeing it late is
@@ -204,7 +220,7 @@ impl Owners {
                 return;
             }
             r.charged.store(FREED, Relaxed);
-            **s -= 1;
+            **s = s.wrapping_add(1);
             let mut first = self.freed.load(Relaxed);
             loop {
                 r.refs.store(first, Relaxed);
@@ -226,8 +242,8 @@ impl Owners {
     }
 
     /// Owners whose group was removed.
-    pub(crate) fn forwarded(&self) -> u32 {
-        *self.state.lock()
+    pub(crate) fn forwarded(&self, ids: &Ids) -> u32 {
+        ids.forwarded.wrapping_sub(*self.state.lock())
     }
 
     /// Gives back the memory of records behind the last owner in use. Bytes.
@@ -239,7 +255,7 @@ impl Owners {
             high -= 1;
         }
         let mut kept = 0;
-        for first in [core::mem::take(&mut ids.0), self.freed.swap(0, Acquire)] {
+        for first in [core::mem::take(&mut ids.free), self.freed.swap(0, Acquire)] {
             let mut at = first;
             while at != 0 {
                 let next = self.get(at).refs.load(Relaxed);
@@ -250,7 +266,7 @@ impl Owners {
                 at = next;
             }
         }
-        ids.0 = kept;
+        ids.free = kept;
         self.high.store(high, Relaxed);
         // SAFETY: free records. Who has the id of one from an entry that he read too late (`resolve_loose`) finds an owner
         // that nobody took over, without a node.
@@ -277,6 +293,14 @@ const FREED: u64 = u64::MAX;
 mod tests {
     use super::*;
     use crate::page::Os;
+    extern crate std;
+    use std::vec::Vec;
+
+    fn told(used: &Used) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        used.each_cache(|number| numbers.push(number));
+        numbers
+    }
 
     /// An id that was read a moment ago is asked for when its owner is gone, and its parent's group too.
     #[test]
@@ -284,15 +308,15 @@ mod tests {
         let (owners, mut ids, meta) = (Owners::new(), Ids::new(), Meta::new(&Os));
         let [root, parent, child] =
             [(); 3].map(|()| owners.create(&mut ids, NonNull::dangling(), &meta).unwrap());
-        owners.forward(child, parent);
+        owners.forward(&mut ids, child, parent);
         assert_eq!(owners.resolve_loose(child), Some(parent));
         owners.release(child); // its last reference
         assert_eq!(owners.resolve_loose(child), None);
-        owners.forward(parent, root);
+        owners.forward(&mut ids, parent, root);
         assert_eq!(owners.resolve_loose(child), None);
-        assert_eq!((owners.resolve_loose(parent), owners.forwarded()), (Some(root), 1));
+        assert_eq!((owners.resolve_loose(parent), owners.forwarded(&ids)), (Some(root), 1));
         owners.release(parent);
-        assert_eq!(owners.forwarded(), 0, "it went with its last reference");
+        assert_eq!(owners.forwarded(&ids), 0, "it went with its last reference");
         let again = [(); 3].map(|()| owners.create(&mut ids, NonNull::dangling(), &meta).unwrap());
         assert_eq!(again, [parent, child, child + 1], "what went last is used first");
         // SAFETY: nobody uses them any more.
@@ -305,17 +329,42 @@ mod tests {
     #[test]
     fn an_owner_knows_where_it_was_used() {
         let (owners, mut ids, meta) = (Owners::new(), Ids::new(), Meta::new(&Os));
-        let mut make = || owners.create(&mut ids, NonNull::dangling(), &meta).unwrap();
-        let (root, used) = (make(), [&[][..], &[0], &[65_535, 65_535], &[3, 4], &[0, 1, 0]]);
+        let make = |ids: &mut Ids| owners.create(ids, NonNull::dangling(), &meta).unwrap();
+        let (root, used) = (make(&mut ids), [&[][..], &[0], &[65_535, 65_535], &[3, 4], &[0, 1, 0]]);
         let entered = used.map(|cpus| {
-            let id = make();
+            let id = make(&mut ids);
             assert!(cpus.iter().all(|cpu| owners.enter(id, *cpu) == id));
-            let entered = owners.forward(id, root);
+            let used = owners.forward(&mut ids, id, root);
             assert!(!owners.get(id).enter(0) && owners.enter(id, 7) == root);
-            entered
+            assert!(told(&used).is_empty() && !owners.note(id, 1));
+            used.entered
         });
         let (one, last) = (Entered::Only(0), Entered::Only(65_535));
         assert_eq!(entered, [Entered::Nowhere, one, last, Entered::Anywhere, Entered::Anywhere]);
+        // SAFETY: nobody uses them any more.
+        unsafe {
+            owners.drop_table(&meta);
+            meta.release();
+        }
+    }
+
+    /// Whatever else it is told, an owner that was used for a cache says so, and hardly any others.
+    #[test]
+    fn an_owner_knows_its_caches() {
+        let (owners, mut ids, meta) = (Owners::new(), Ids::new(), Meta::new(&Os));
+        let make = |ids: &mut Ids| owners.create(ids, NonNull::dangling(), &meta).unwrap();
+        let root = make(&mut ids);
+        for numbers in [&[][..], &[1], &[2, 3, 2], &[8, 16], &[1, 70_000], &[1, 2, 3, 4, 5, 6, 7, 8]] {
+            let id = make(&mut ids);
+            for number in numbers {
+                assert!(owners.note(id, *number) && owners.enter(id, 65_535) == id);
+            }
+            let used = owners.forward(&mut ids, id, root);
+            let told = told(&used);
+            assert!(numbers.iter().all(|number| told.contains(number)), "{numbers:?}: {told:?}");
+            assert!(told.iter().all(|told| numbers.iter().any(|number| told % 8 == number % 8)));
+            assert_eq!(used.entered == Entered::Nowhere, numbers.is_empty());
+        }
         // SAFETY: nobody uses them any more.
         unsafe {
             owners.drop_table(&meta);

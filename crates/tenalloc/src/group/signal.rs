@@ -166,6 +166,7 @@ impl Inner {
     }
 
     /// Wakes those who wait for a queued group. With no lock held: wakers are foreign code.
+    #[inline]
     pub(crate) fn settle(&self) {
         if !self.signals.fell.0.load(Relaxed).is_null() {
             self.signals.fell.take(self, |node| super::wait::wake(self, node));

@@ -97,6 +97,16 @@ impl Node {
         self.frozen.load(Acquire)
     }
 
+    fn links(&self, _held: &Guard<'_, State>) -> Links {
+        // SAFETY: the tree's lock is held.
+        unsafe { *self.links.get() }
+    }
+
+    fn edit(&self, _held: &mut Guard<'_, State>, change: impl FnOnce(&mut Links)) {
+        // SAFETY: the tree's lock is held, mutably.
+        change(unsafe { &mut *self.links.get() });
+    }
+
     /// Whether this is `other` or below it.
     pub(crate) fn is_within(&self, other: &Node) -> bool {
         let mut at = Some(self);
@@ -146,16 +156,6 @@ impl Tree {
         unsafe { node.as_ref() }
     }
 
-    fn links(&self, id: u32, _held: &Guard<'_, State>) -> Links {
-        // SAFETY: the tree's lock is held.
-        unsafe { *self.node(id).links.get() }
-    }
-
-    fn edit(&self, id: u32, _held: &mut Guard<'_, State>, change: impl FnOnce(&mut Links)) {
-        // SAFETY: the tree's lock is held, mutably.
-        change(unsafe { &mut *self.node(id).links.get() });
-    }
-
     /// Bytes of the nodes' records that are resident.
     pub(crate) fn resident(&self) -> usize {
         self.table.resident(self.state.lock().high)
@@ -176,16 +176,16 @@ impl Tree {
     pub(crate) fn next_child(&self, parent: &Node, after: Option<&Node>) -> Option<NonNull<Node>> {
         let s = self.state.lock();
         let id = match after {
-            None => self.links(parent.id, &s).first_child,
+            None => parent.links(&s).first_child,
             Some(node) if node.is_removed() => {
-                let mut id = self.links(parent.id, &s).first_child;
+                let mut id = parent.links(&s).first_child;
                 // By the distance: after four billion groups the numbers begin again.
                 while id != NIL && self.node(id).made.wrapping_sub(node.made) as i32 >= 0 {
-                    id = self.links(id, &s).next;
+                    id = self.node(id).links(&s).next;
                 }
                 id
             }
-            Some(node) => self.links(node.id, &s).next,
+            Some(node) => node.links(&s).next,
         };
         (id != NIL).then(|| {
             let node = self.node(id);
@@ -224,6 +224,11 @@ impl Tree {
     pub(crate) fn counts(&self) -> (u32, u32) {
         let s = self.state.lock();
         (s.groups, s.nodes)
+    }
+
+    /// Owners whose group was removed.
+    pub(crate) fn orphans(&self, owners: &Owners) -> u32 {
+        owners.forwarded(&self.state.lock().owners)
     }
 
     /// # Safety

@@ -112,9 +112,17 @@ pub(super) fn wake(inner: &Inner, node: &Node) {
 }
 
 /// Wakes those whose group, `node`, was just removed. With no lock held.
+#[inline]
 pub(super) fn wake_removed(inner: &Inner, node: &Node) {
     fence(SeqCst); // either they see the removal, or this sees them
-    let mut at = Some(node).filter(|_| inner.signals.waiters.load(Relaxed) > 0);
+    if inner.signals.waiters.load(Relaxed) > 0 {
+        wake_some(inner, node);
+    }
+}
+
+#[cold]
+fn wake_some(inner: &Inner, node: &Node) {
+    let mut at = Some(node);
     while let Some(n) = at {
         while let Some(waker) = pop(inner, n, |of| core::ptr::eq(of, node)) {
             waker.wake();

@@ -198,6 +198,9 @@ impl Inner {
             return;
         }
         cpu.shelf().end_vote(set);
+        if !self.owners.note(owner_of(key), record.number) {
+            return;
+        }
         if !has_room {
             let Some(old) = cpu.shelf().one_of(set) else { return };
             self.give_up(cpu, old);

@@ -18,6 +18,8 @@ const CPUS: usize = 2;
 
 /// A parent and its child.
 struct Bed {
+    /// Behind the tree's lock.
+    ids: Lock<Ids>,
     owners: Owners,
     areas: [Lock<Stock>; CPUS],
     parent: (u32, Counter),
@@ -37,7 +39,8 @@ impl Bed {
         let mut make = || owners.create(&mut ids, NonNull::dangling(), &meta).unwrap();
         let (parent, child) = ((make(), Counter::new()), (make(), Counter::new()));
         let areas = core::array::from_fn(|_| Lock::new(Rank::Cpu, Stock::default()));
-        Self { owners, areas, parent, child, node: UnsafeCell::new(()), stays_out: false }
+        let ids = Lock::new(Rank::Tree, ids);
+        Self { ids, owners, areas, parent, child, node: UnsafeCell::new(()), stays_out: false }
     }
 
     /// The counters of an owner's group and its ancestors.
@@ -102,8 +105,10 @@ impl Bed {
 
     /// `Tree::remove` on `cpu`, and the last handle dropped: the node is somebody else's.
     fn remove(&self, cpu: usize) {
-        let entered = self.owners.forward(self.child.0, self.parent.0);
-        self.drain(cpu, self.child.0, entered);
+        let mut ids = self.ids.lock();
+        let used = self.owners.forward(&mut ids, self.child.0, self.parent.0);
+        self.drain(cpu, self.child.0, used.entered);
+        drop(ids);
         self.node.with_mut(|_| ());
         self.owners.release(self.child.0);
     }
@@ -120,7 +125,7 @@ impl Bed {
             );
         }
         assert_eq!(self.parent.1.current(), 0, "something is charged, and nothing live");
-        assert_eq!(self.owners.forwarded(), 0, "an owner stayed");
+        assert_eq!(self.owners.forwarded(&self.ids.lock()), 0, "an owner stayed");
         assert_eq!(self.owners.get(self.parent.0).charged.load(Relaxed), 0);
     }
 }
@@ -189,20 +194,44 @@ fn another_cpu_enters() {
     });
 }
 
+/// Something is made ready for a group on CPU 0 while that goes: the removal is told of which cache, or who comes sees the
+/// forward.
+#[test]
+fn a_note_against_removal() {
+    const CACHE: u64 = 9;
+    loom::model(|| {
+        let bed = Arc::new(Bed::new());
+        let ready = Arc::new(Lock::new(Rank::Cpu, false));
+        let (other, shelf) = (bed.clone(), ready.clone());
+        let t = thread::spawn(move || {
+            let mut ready = shelf.lock();
+            *ready = other.enter(other.child.0, 0) && other.owners.note(other.child.0, CACHE);
+        });
+        let used = bed.owners.forward(&mut bed.ids.lock(), bed.child.0, bed.parent.0);
+        if used.entered != Entered::Nowhere {
+            let mut ready = ready.lock();
+            used.each_cache(|number| *ready &= number != CACHE);
+        }
+        t.join().unwrap();
+        assert!(!*ready.lock(), "it was left with who went");
+    });
+}
+
 /// Two objects of a removed group die on two threads while its parent's owner takes over: the chain is walked,
 /// shortened and freed by both.
 #[test]
 fn two_frees_of_a_chain() {
     loom::model(|| {
         let bed = Arc::new(Bed::new());
-        let (mut ids, meta) = (Ids::new(), Meta::new(&Os));
+        let (mut ids, meta) = (bed.ids.lock(), Meta::new(&Os));
         // The grandchild's two objects; it was removed before.
         let deep = bed.owners.create(&mut ids, NonNull::dangling(), &meta).unwrap();
         for id in [deep, deep] {
             bed.path(bed.child.0).for_each(|c| c.try_charge(10).unwrap());
             bed.owners.get(id).charged.fetch_add(10, Relaxed);
         }
-        bed.owners.forward(deep, bed.child.0);
+        bed.owners.forward(&mut ids, deep, bed.child.0);
+        drop(ids);
         bed.owners.release(deep);
         let frees: [_; 2] = core::array::from_fn(|_| {
             let bed = bed.clone();

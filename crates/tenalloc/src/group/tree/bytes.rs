@@ -23,14 +23,14 @@ impl Tree {
         let mut s = self.state.lock();
         let given = owners.trim(&mut s.owners, meta);
         let touched = s.high;
-        while s.high > 1 && self.links(s.high - 1, &s).children == NIL {
+        while s.high > 1 && self.node(s.high - 1).links(&s).children == NIL {
             s.high -= 1;
         }
         let (mut at, mut kept) = (s.free, NIL);
         while at != NIL && s.high < touched {
-            let next = self.links(at, &s).next;
+            let next = self.node(at).links(&s).next;
             if at < s.high {
-                self.edit(at, &mut s, |l| l.next = kept);
+                self.node(at).edit(&mut s, |l| l.next = kept);
                 kept = at;
             }
             at = next;

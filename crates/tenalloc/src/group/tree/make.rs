@@ -51,7 +51,7 @@ impl Tree {
         if s.free == NIL {
             s.high += 1;
         } else {
-            s.free = self.links(id, &s).next;
+            s.free = self.node(id).links(&s).next;
         }
         s.name_bytes += text.outside();
         // SAFETY: the tree's lock is held, mutably.
@@ -80,7 +80,7 @@ impl Tree {
             siblings.first_child = id;
             siblings.children += 1;
             if next != NIL {
-                self.edit(next, &mut s, |links| links.prev = id);
+                self.node(next).edit(&mut s, |links| links.prev = id);
             }
             s.hash.put(spelled.hash, id);
             s.groups += 1;

@@ -70,6 +70,24 @@ impl Names {
         self.put_entry(hash as u32, self.entry(hash, id));
     }
 
+    /// Takes the id of a name with `hash`, which is in, out. No node is looked at: an id is in one place only.
+    #[inline]
+    pub(super) fn take(&mut self, hash: u64, id: u32) {
+        let (mut index, entry) = (hash as u32, self.entry(hash, id));
+        // SAFETY: the lock is held, `at` stays inside the table, which there is since the id is in it; some place is empty.
+        unsafe {
+            let mut found = self.at(index).read();
+            while found != entry && found != EMPTY {
+                index = index.wrapping_add(1);
+                found = self.at(index).read();
+            }
+            debug_assert_eq!(found, entry, "a group that lives has its place");
+            if found == entry {
+                self.at(index).write(GONE);
+            }
+        }
+    }
+
     fn put_entry(&mut self, mut index: u32, entry: u32) {
         // SAFETY: the lock is held, and `at` stays inside the table.
         unsafe {
@@ -171,13 +189,6 @@ impl Tree {
         let place = self.place(s, child)?;
         // SAFETY: a place of the table; the lock is held.
         Some(self.node(s.hash.id(unsafe { place.read() })))
-    }
-
-    pub(super) fn hash_out(&self, s: &mut Guard<'_, State>, node: &Node, parent: &Node) {
-        if let Some(place) = self.place(s, &Spelled::new(parent, node.name())) {
-            // SAFETY: a place of the table; the lock is held.
-            unsafe { place.write(GONE) };
-        }
     }
 
     /// Makes sure that a group with `id` can be entered.

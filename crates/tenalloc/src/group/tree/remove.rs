@@ -1,43 +1,56 @@
 //! How a group goes: out of the tree at once, out of memory with its last holder.
 
+use super::names::Spelled;
 use super::{NIL, Node, Tree};
 use crate::controller::Inner;
 use crate::error::{Error, Result};
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering::*;
 
 impl Tree {
     /// Takes a group, which the caller holds, out of the tree: no new charges through its handles, its owner forwarded to
     /// the parent's. Cost: one visit of each CPU where it was used, whatever the number of objects.
+    ///
+    /// What removals mostly do is one piece of code, and the rest behind calls: where it is in no cache, that counts as much
+    /// as the data.
+    #[inline(never)]
     pub(crate) fn remove(&self, inner: &Inner, node: &Node) -> Result<()> {
-        let mut s = self.state.lock();
         let Some(parent) = node.parent() else { return Err(Error::Root) };
+        let spelled = Spelled::new(parent, node.name());
+        self.ahead.fetch(&spelled);
+        let mut s = self.state.lock();
         if node.is_removed() {
             return Err(Error::GroupRemoved);
         }
-        let links = self.links(node.id, &s);
+        let links = node.links(&s);
         if links.children > 0 {
             return Err(Error::GroupBusy { children: links.children });
         }
         // Until now the parent had a child, and stayed for that.
         self.hold(parent);
         node.removed.store(true, Release);
-        self.hash_out(&mut s, node, parent);
-        if links.prev == NIL {
-            self.edit(parent.id, &mut s, |l| l.first_child = links.next);
-        } else {
-            self.edit(links.prev, &mut s, |l| l.next = links.next);
+        s.hash.take(spelled.hash, node.id);
+        parent.edit(&mut s, |l| {
+            l.children -= 1;
+            if links.prev == NIL {
+                l.first_child = links.next;
+            }
+        });
+        if links.prev != NIL {
+            self.node(links.prev).edit(&mut s, |l| l.next = links.next);
         }
         if links.next != NIL {
-            self.edit(links.next, &mut s, |l| l.prev = links.prev);
+            self.node(links.next).edit(&mut s, |l| l.prev = links.prev);
         }
-        self.edit(parent.id, &mut s, |l| l.children -= 1);
         s.groups -= 1;
         // Lists first: an item's group is found through its owner.
-        let drained = inner.reparent_lists(node, parent);
-        let entered = inner.owners.forward(node.owner, parent.owner);
-        inner.drain_owner(node.owner, entered, !drained.is_null());
-        // SAFETY: draining visited every CPU, if there is anything to be freed.
-        unsafe { inner.free_lists(drained) };
+        let drained = if inner.has_lists(node) { inner.reparent_lists(node, parent) } else { null_mut() };
+        let used = inner.owners.forward(&mut s.owners, node.owner, parent.owner);
+        inner.drain_owner(node.owner, &used, !drained.is_null());
+        if !drained.is_null() {
+            // SAFETY: draining visited every CPU.
+            unsafe { inner.free_lists(drained) };
+        }
         let before = node.holders.fetch_sub(1, Release);
         debug_assert!(before > 1, "the caller holds it");
         Ok(())
@@ -68,7 +81,7 @@ impl Tree {
             unsafe { node.name.free(&inner.meta) };
             s.name_bytes -= node.name.outside();
             let free = s.free;
-            self.edit(node.id, &mut s, |l| (l.next, l.children) = (free, NIL));
+            node.edit(&mut s, |l| (l.next, l.children) = (free, NIL));
             s.free = node.id;
             s.nodes -= 1;
             match parent.filter(|parent| parent.holders.fetch_sub(1, AcqRel) == 1) {

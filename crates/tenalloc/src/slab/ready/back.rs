@@ -2,8 +2,9 @@
 //! goes. And what there is of them, for who counts.
 
 use super::room::loosen;
-use super::{bytes_of, owner_of};
+use super::{bytes_of, id, key, owner_of};
 use crate::controller::{Area, Inner, Locked};
+use crate::group::owner::Used;
 use crate::group::tree::Node;
 use crate::percpu::{All, Seen};
 use crate::slab::cache::Record;
@@ -110,26 +111,40 @@ impl Inner {
         slab.owners.clear(record.index_of(object as usize - slab.base() as usize));
     }
 
-    /// As [`uncharge_ready`](Self::uncharge_ready) for one owner, of which no other CPU has anything: no stack on its shelf,
-    /// and none that it left at a depot, since stacks go to that of their own node.
-    pub(crate) fn uncharge_ready_here(
-        &self,
-        cpu: &mut Locked<'_>,
-        owner: u32,
-        mut back: impl FnMut(u32, u64),
-    ) {
+    /// As [`uncharge_ready`](Self::uncharge_ready) for one owner, who was `used`, and of whom no other CPU has anything: no
+    /// stack on its shelf, and none that it left at a depot, since stacks go to that of their own node. What to return.
+    #[inline(always)]
+    pub(crate) fn uncharge_ready_here(&self, cpu: &mut Locked<'_>, owner: u32, used: &Used) -> u64 {
+        if used.may_be_many() {
+            return self.uncharge_all_ready_here(cpu, owner);
+        }
+        let (mut bytes, node) = (0, cpu.node());
+        used.each_cache(|number| {
+            let key = key(owner, id(number));
+            bytes += loosen(cpu.shelf(), key).unwrap_or(0);
+            while let Some(bundle) = self.depots.withdraw_any(node, key) {
+                bytes += bytes_of(bundle.seen());
+                cpu.shelf().loose.push(bundle);
+            }
+        });
+        bytes
+    }
+
+    /// The same, where it takes less to look at all that is ready.
+    #[cold]
+    fn uncharge_all_ready_here(&self, cpu: &mut Locked<'_>, owner: u32) -> u64 {
+        let mut bytes = 0;
         loop {
             let next = cpu.shelf().iter().map(|stack| stack.key()).find(|key| owner_of(*key) == owner);
             let Some(key) = next else { break };
-            if let Some(bytes) = loosen(cpu.shelf(), key) {
-                back(owner, bytes);
-            }
+            bytes += loosen(cpu.shelf(), key).unwrap_or(0);
         }
         let mut left = self.depots.take(cpu.node(), |stack| owner_of(stack.key()) == owner);
         while let Some(bundle) = left.take(|_| true) {
-            back(owner, bytes_of(bundle.seen()));
+            bytes += bytes_of(bundle.seen());
             cpu.shelf().loose.push(bundle);
         }
+        bytes
     }
 }
 

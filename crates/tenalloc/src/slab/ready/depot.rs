@@ -121,13 +121,9 @@ impl Depots {
         let depot = self.of(node);
         let mut found = None;
         if depot.bytes.load(Relaxed) > 0 && may() {
-            let mut state = depot.state.lock();
-            let piles = &mut state.piles[place_of(key)];
-            found = piles
-                .take(|stack| stack.key() == key && stack.left_by() == cpu)
-                .or_else(|| piles.take(|stack| stack.key() == key));
-            let bytes = found.as_ref().map_or(0, |bundle| bytes_of(bundle.seen()));
-            depot.bytes.store(depot.bytes.load(Relaxed) - bytes, Relaxed);
+            found = self
+                .withdraw_if(node, key, |stack| stack.left_by() == cpu)
+                .or_else(|| self.withdraw_if(node, key, |_| true));
         }
         if found.is_none() {
             let (missed, times) = &depot.missed[place_of(key)];
@@ -136,6 +132,22 @@ impl Depots {
             times.store((before + 1).min(MISSED), Relaxed);
         }
         found
+    }
+
+    /// A stack under `key`, whatever may be.
+    pub(super) fn withdraw_any(&self, node: u8, key: u64) -> Option<Bundle> {
+        self.withdraw_if(node, key, |_| true)
+    }
+
+    fn withdraw_if(&self, node: u8, key: u64, wanted: impl Fn(Seen) -> bool) -> Option<Bundle> {
+        let depot = self.of(node);
+        if depot.bytes.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut state = depot.state.lock();
+        let found = state.piles[place_of(key)].take(|stack| stack.key() == key && wanted(stack))?;
+        depot.bytes.store(depot.bytes.load(Relaxed) - bytes_of(found.seen()), Relaxed);
+        Some(found)
     }
 
     /// Calls `each` for every stack. All areas are held.

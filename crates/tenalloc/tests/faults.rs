@@ -88,7 +88,7 @@ const OPERATIONS: &[Operation] = &[
         },
         |w| w.lru.prepare(&w.deep),
     ),
-    fails("alloc", 3, nothing, |w| {
+    fails("alloc", 2, nothing, |w| {
         let object = w.cache.alloc(&w.deep);
         w.object(object)
     }),
@@ -108,11 +108,11 @@ const OPERATIONS: &[Operation] = &[
         let object = w.movable.alloc(&w.deep);
         w.object(object)
     }),
-    fails("alloc_lru", 5, nothing, |w| {
+    fails("alloc_lru", 4, nothing, |w| {
         let deep = w.deep.clone();
         w.listed(&deep)
     }),
-    fails("malloc, small: a class", 5, nothing, |w| {
+    fails("malloc, small: a class", 4, nothing, |w| {
         let object = w.ctl.malloc(&w.deep, 100, 8);
         w.object(object)
     }),
@@ -130,7 +130,7 @@ const OPERATIONS: &[Operation] = &[
     fails("set_min", 3, nothing, |w| w.deep.set_min(12_345)),
     fails("peak_reader", 4, nothing, |w| keep(&mut w.made.readers, w.deep.peak_reader())),
     fails("add_shrinker", 1, nothing, |w| keep(&mut w.made.registrations, w.ctl.add_shrinker(&Reclaim))),
-    fails("alloc_async", 3, nothing, World::future),
+    fails("alloc_async", 2, nothing, World::future),
     works("set_max: the limit holds, its events are not counted", 3, nothing, |w| {
         w.deep.set_max(1000);
         assert!(matches!(w.owner.try_charge(1001), Err(Error::Limit(_))));
@@ -148,7 +148,7 @@ const OPERATIONS: &[Operation] = &[
         1,
         |w| {
             // Made on one CPU, freed on the other, which has no sheaf yet, but is of the object's node.
-            let object = w.cache.alloc_on(&w.deep, 1);
+            let object = w.cache.alloc_unowned(Some(1));
             w.object(object).unwrap();
             w.ctl.set_cpu(1);
         },

@@ -45,6 +45,8 @@ pub(crate) struct Record {
     pub(crate) objects: u16,
     pages: u16,
     sheaf: u16,
+    /// See `partial::inverse`.
+    objects_inverse: u64,
     policy: NodePolicy,
     turn: AtomicU8,
     pub(super) destroyed: AtomicBool,
@@ -134,6 +136,7 @@ impl Record {
                 objects: geometry.objects,
                 pages: geometry.pages,
                 sheaf,
+                objects_inverse: partial::inverse(geometry.objects),
                 policy: c.policy,
                 turn: AtomicU8::new(0),
                 destroyed: AtomicBool::new(false),

@@ -1,7 +1,7 @@
 //! Caches, slabs, owner vectors, sheaves, size classes, page runs.
 //!
 //! ```text
-//!   Cache ─┬─ per CPU:  sheaf (free objects at hand)
+//!   Cache ─┬─ per CPU:  ready objects by owner, or a sheaf (free objects at hand)
 //!          └─ per node: partial slabs by fullness ─► Slab (64-byte descriptor in its chunk)
 //!                                                      ├─ free list through the free objects
 //!                                                      └─ owners: none | one for all | vector
@@ -17,7 +17,8 @@
 //! * `bulk`: many at once.
 //! * `nolock`: for signal handlers.
 //! * `debug`: red zones and poison.
-//! * `path`: the way of an object, from request to owner entry and back. `ready`: the way of most.
+//! * `path`: the way of an object, from request to owner entry and back. `ready`: the way of most. `flush`: what
+//!   waits goes back.
 
 mod bulk;
 pub(crate) mod cache;
@@ -25,6 +26,7 @@ pub(crate) mod classes;
 pub(crate) mod compact;
 mod config;
 mod debug;
+mod flush;
 mod geometry;
 mod handle;
 mod nolock;

@@ -167,7 +167,9 @@ impl Owners {
 
     /// The slab is empty and nobody is on his way to it: forgets everything.
     pub(crate) fn reset(&self, vectors: &impl Vectors) {
-        if let Word::Vector(v) = read(self.0.swap(0, AcqRel)) {
+        let was = read(self.0.load(Acquire));
+        self.0.store(0, Release);
+        if let Word::Vector(v) = was {
             // SAFETY: no object of the slab is out, so nobody reads the vector.
             unsafe { vectors.unmake(v) };
         }

@@ -4,12 +4,14 @@
 
 use super::cache::Record;
 use super::owners::Vectors;
+use super::ready::NONE;
 use super::sheaf::Sheaf;
 use super::slab::{Kind, Slab};
 use crate::controller::{Controller, Inner, Locked};
 use crate::error::{Error, Result};
+use crate::group::owner::NOBODY;
 use crate::group::tree::Node;
-use crate::group::{Group, OWNER_BYTES, owner};
+use crate::group::{Group, OWNER_BYTES};
 use crate::page::PAGE;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering::*};
@@ -56,12 +58,12 @@ impl Inner {
     /// As [`pay`](Self::pay), for who has the area already.
     #[inline]
     fn pay_on<'a>(&'a self, cpu: Locked<'a>, owner: u32, bytes: u64) -> Result<(Locked<'a>, u32)> {
-        if owner == owner::NOBODY { Ok((cpu, owner)) } else { self.charge_on(cpu, owner, bytes) }
+        if owner == NOBODY { Ok((cpu, owner)) } else { self.charge_on(cpu, owner, bytes) }
     }
 
     #[inline]
     pub(super) fn pay_back(&self, cpu: &mut Locked<'_>, owner: u32, bytes: u64) {
-        if owner != owner::NOBODY {
+        if owner != NOBODY {
             self.uncharge(cpu, owner, bytes);
         }
     }
@@ -87,6 +89,13 @@ impl Inner {
         {
             return Ok(object);
         }
+        self.put_away_loose(&mut cpu);
+        if node.is_none()
+            && let Some(object) = self.alloc_run(&mut cpu, record, owner)
+        {
+            self.see_to(cpu, sleep);
+            return Ok(object);
+        }
         let (mut cpu, owner) = self.pay_on(cpu, owner, record.charge)?;
         let object = self.take_owned(&cpu, record, owner, node);
         match object {
@@ -109,7 +118,7 @@ impl Inner {
         if record.is_destroyed() {
             return Err(Error::CacheDestroyed);
         }
-        self.take_clean(cpu, record, node).and_then(|object| {
+        self.take_clean(cpu, record, owner, node).and_then(|object| {
             let slab = self.chunks.find(object.as_ptr() as usize).ok_or(Error::Foreign { address: 0 })?;
             // SAFETY: the object is out, so its slab is in place; `owners` is made for sharing.
             let slab = unsafe { slab.as_ref() };
@@ -144,9 +153,15 @@ impl Inner {
 
     /// A free object that nobody wrote to since its free, as far as its cache can tell.
     #[inline]
-    fn take_clean(&self, cpu: &Locked<'_>, record: &Record, node: Option<u8>) -> Result<NonNull<u8>> {
+    fn take_clean(
+        &self,
+        cpu: &Locked<'_>,
+        record: &Record,
+        owner: u32,
+        node: Option<u8>,
+    ) -> Result<NonNull<u8>> {
         loop {
-            let object = self.take_object(cpu, record, node)?;
+            let object = self.take_object(cpu, record, owner, node)?;
             if !record.is_debug() || record.is_clean(object.as_ptr()) {
                 return Ok(object);
             }
@@ -157,13 +172,26 @@ impl Inner {
         }
     }
 
-    /// A free object: from the sheaf if it is of the CPU's node, else from a slab.
-    fn take_object(&self, cpu: &Locked<'_>, record: &Record, node: Option<u8>) -> Result<NonNull<u8>> {
+    /// Whether free objects that are, or were, `owner`'s wait in sheaves. Not those that may be made ready: in sheaves objects of
+    /// many groups mix, and what comes next gets some of each slab.
+    fn in_sheaves(&self, record: &Record, owner: u32) -> bool {
+        let ready = record.ready != NONE && owner != NOBODY && !self.config.exact_charges;
+        record.sheaf_capacity() > 0 && !ready
+    }
+
+    /// A free object for `owner`: from the sheaf if it is of the CPU's node, or from a slab.
+    fn take_object(
+        &self,
+        cpu: &Locked<'_>,
+        record: &Record,
+        owner: u32,
+        node: Option<u8>,
+    ) -> Result<NonNull<u8>> {
         let nodes = self.topology.nodes();
         let (node, elsewhere) =
             node.map_or_else(|| record.wanted_node(cpu.node(), nodes), |node| (node, true));
         let mut object = None;
-        if node == cpu.node() && record.sheaf_capacity() > 0 {
+        if node == cpu.node() && self.in_sheaves(record, owner) {
             object = self.at_hand(cpu, record);
             if object.is_none() {
                 // SAFETY: the area of this CPU is locked.
@@ -171,20 +199,24 @@ impl Inner {
                 // What is not needed now fills half the sheaf: frees are as likely to follow.
                 let sheaf = sheaf.or_else(|| self.new_sheaf(cpu, record));
                 let spare = sheaf.map_or(0, |s| s.capacity() / 2);
-                record.take_out(self, node, 1 + spare, |taken| match (object, sheaf) {
+                record.take_out(self, node, NOBODY, 1 + spare, |taken| match (object, sheaf) {
                     (None, _) => object = Some(taken),
                     (Some(_), Some(sheaf)) => drop(sheaf.push(taken)),
                     (Some(_), None) => {}
                 });
             }
         } else {
-            record.take_out(self, node, 1, |taken| object = Some(taken));
+            record.take_out(self, node, owner, 1, |taken| object = Some(taken));
         }
         for other in (0..nodes).filter(|n| elsewhere && *n != node) {
             if object.is_some() {
                 break;
             }
-            record.take_out(self, other, 1, |taken| object = Some(taken));
+            record.take_out(self, other, owner, 1, |taken| object = Some(taken));
+        }
+        // Nobody's objects, where there is no memory for more.
+        if object.is_none() && (node == cpu.node() || elsewhere) {
+            object = self.at_hand(cpu, record);
         }
         object.and_then(NonNull::new).ok_or(Error::NoMemory { bytes: record.slab_bytes() as usize })
     }
@@ -209,11 +241,18 @@ impl Inner {
         Some(sheaf)
     }
 
-    /// Puts a free object away: into the sheaf if it is of the CPU's node, else into its slab.
-    fn put_object(&self, cpu: &Locked<'_>, record: &Record, slab: NonNull<Slab>, object: NonNull<u8>) {
+    /// Puts a free object away that was `owner`'s: into the sheaf if it is of the CPU's node, or into its slab.
+    fn put_object(
+        &self,
+        cpu: &Locked<'_>,
+        record: &Record,
+        owner: u32,
+        slab: NonNull<Slab>,
+        object: NonNull<u8>,
+    ) {
         // SAFETY: the object is out, so its slab is in place; `node` is fixed and `offline` atomic.
         let local = unsafe { slab.as_ref().node == cpu.node() && !slab.as_ref().offline.load(Acquire) };
-        if local && record.sheaf_capacity() > 0 && !record.is_destroyed() {
+        if local && self.in_sheaves(record, owner) && !record.is_destroyed() {
             // SAFETY: the area of this CPU is locked.
             let sheaf = unsafe { record.sheaf(cpu.cpu()) }.or_else(|| self.new_sheaf(cpu, record));
             if let Some(mut sheaf) = sheaf {
@@ -235,67 +274,6 @@ impl Inner {
         record.put_back(self, slab, object.as_ptr());
     }
 
-    /// Puts an object away that was ready.
-    pub(super) fn put_away(&self, cpu: &Locked<'_>, record: &Record, object: *mut u8) {
-        self.disown(record, object);
-        if let Some(object) = NonNull::new(object) {
-            // SAFETY: the object is out, so its slab is in place.
-            let slab = unsafe { self.chunks.run_of(object.as_ptr() as usize) };
-            self.put_object(cpu, record, slab, object);
-        }
-    }
-
-    /// Returns a sheaf's objects to their slabs until `keep` are left. All are of the CPU's node.
-    fn flush(&self, record: &Record, node: u8, sheaf: Sheaf, keep: usize) {
-        let rest = core::iter::from_fn(|| if sheaf.len() > keep { sheaf.pop() } else { None });
-        record.put_all_back(self, node, rest);
-    }
-
-    /// Returns what a cache has ready and in sheaves to its slabs, those of every CPU and in barns.
-    pub(crate) fn flush_cache(&self, record: &Record) {
-        self.flush_all(record, |_| {});
-    }
-
-    fn flush_all(&self, record: &Record, each: impl Fn(u16)) {
-        let mut all = self.areas.lock_all();
-        let back = |owner, bytes| self.return_to_tree(owner, bytes);
-        self.take_ready(&mut all, record, back, |node, object| {
-            record.put_all_back(self, node, core::iter::once(object));
-        });
-        for (cpu, node) in all.cpus() {
-            // SAFETY: the area is locked.
-            if let Some(sheaf) = unsafe { record.sheaf(cpu) } {
-                self.flush(record, node, sheaf, 0);
-            }
-            each(cpu);
-        }
-        self.empty_barns(record);
-        drop(all);
-        self.settle();
-    }
-
-    /// With all areas locked, so that nothing comes to a barn meanwhile.
-    fn empty_barns(&self, record: &Record) {
-        for node in 0..self.topology.nodes() {
-            while let Some(sheaf) = record.take_from_barn(node) {
-                self.flush(record, node, sheaf, 0);
-                // SAFETY: empty, and out of the barn.
-                unsafe { sheaf.destroy(&self.meta) };
-            }
-        }
-    }
-
-    /// Takes every sheaf of a cache away.
-    pub(crate) fn drop_sheaves(&self, record: &Record) {
-        // SAFETY: the area is locked when this is called, and the sheaf was emptied.
-        self.flush_all(record, |cpu| unsafe {
-            if let Some(sheaf) = record.sheaf(cpu) {
-                record.set_sheaf(cpu, None);
-                sheaf.destroy(&self.meta);
-            }
-        });
-    }
-
     /// As [`free_object`](Self::free_object), out of the way.
     ///
     /// # Safety
@@ -313,6 +291,12 @@ impl Inner {
     pub(crate) unsafe fn free_object(&self, object: NonNull<u8>, expected: Option<&Record>) -> Result<()> {
         self.free_deferred();
         let address = object.as_ptr() as usize;
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        // SAFETY: a hint, whatever the address is.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(object.as_ptr().cast());
+        }
         let (slab, index) = self.locate(address)?;
         // SAFETY: `locate` found a run in use.
         let s = unsafe { slab.as_ref() };
@@ -338,7 +322,7 @@ impl Inner {
             Some(record) => {
                 // Read first: once its last object is back the cache may be destroyed by another thread.
                 let charge = record.charge;
-                self.put_object(&cpu, record, slab, object);
+                self.put_object(&cpu, record, owner, slab, object);
                 self.pay_back(&mut cpu, owner, charge);
                 self.see_to(cpu, true);
             }

@@ -13,7 +13,7 @@
 //! All that is ready is a part of what is charged (`room`), and a stack that is not used goes.
 //!
 //! A stack whose owner went, or that somebody needs the charge of, is uncharged as a whole and *loose* from then on: its
-//! objects go back to their cache a few at a time, whenever somebody comes along.
+//! objects go back to their slabs a few at a time, whenever somebody comes along. How they come and go is in `runs`.
 //!
 //! (Per-CPU stacks that one sequence pops or pushes: P. Turner and A. Hunter for tcmalloc. That what is on them is
 //! charged, and whose it is, is ours.)
@@ -21,6 +21,7 @@
 mod back;
 pub(crate) mod depot;
 mod room;
+mod runs;
 
 use super::cache::Record;
 use super::slab::Slab;
@@ -30,7 +31,7 @@ use crate::group::owner::NOBODY;
 use crate::page::MAX_NODES;
 use crate::percpu::{NODE_AT, Seen, Slot, rounded};
 use core::mem::offset_of;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::NonNull;
 use core::sync::atomic::Ordering::*;
 
 /// What the stacks of one CPU may hold at most, bytes of charge; and what those of all CPUs may in any case. In between it is
@@ -46,7 +47,7 @@ pub(crate) const MOST: u64 = ON_SHELF + depot::MOST;
 /// Objects that a stack may hold at first, and at most; and what those are charged at most.
 const FIRST: u32 = rounded(2);
 const LARGEST: u32 = rounded(500);
-const LARGEST_BYTES: u64 = 64 << 10;
+const LARGEST_BYTES: u64 = 128 << 10;
 /// From how many objects on a full stack takes the place of another at the depot.
 const WORTH_IT: u32 = rounded(50);
 /// Objects that a miss brings along at most.
@@ -58,8 +59,8 @@ const LEAD_OF_FULL: u16 = 32;
 const IDLE: u8 = 1;
 /// Objects of loose stacks put away in passing: as many as one stack has that made way.
 const IN_PASSING: usize = 256;
-/// Taken from a stack together; a divisor.
-const AT_A_TIME: usize = 16;
+/// Put away together; a divisor.
+const AT_A_TIME: usize = 32;
 
 /// A ready id has the cache's number from this bit on, below that of [`NODE_AT`]: so far up that no shift is left to be
 /// done where a set is looked for. In a slab it has the node above, which must be that of the CPU on whose shelf the slab's
@@ -158,30 +159,22 @@ impl Inner {
         begins && s.owners.peek(index) != 0
     }
 
-    /// After an object of `record` was charged to `owner`, who is current, the long way: has some ready for next time, if
-    /// there were enough of those.
+    /// Whether objects of `record` may be made ready for `owner`.
+    fn makes_ready(&self, cpu: &Locked<'_>, record: &Record, owner: u32) -> bool {
+        record.ready != NONE && owner != NOBODY && !self.config.exact_charges && !cpu.waited
+    }
+
+    /// After an object of `record` was charged to `owner`, who is current, the long way: has some ready from now on, if there
+    /// were enough of those.
     pub(super) fn make_ready(&self, cpu: &mut Locked<'_>, record: &Record, owner: u32) {
-        if record.ready == NONE || owner == NOBODY || self.config.exact_charges || cpu.waited {
+        if !self.makes_ready(cpu, record, owner) {
             return;
         }
-        self.put_away_loose(cpu);
         let key = key(owner, record.ready);
         let set = set_of(key);
-        self.look_round(cpu, key);
-        match cpu.shelf().find(set, key) {
-            Some(mut stack) => {
-                let limit = stack.limit();
-                let note = &mut stack.note;
-                if note.refused > 0 {
-                    note.refused -= 1;
-                    note.wanted = note.wanted.saturating_add(1);
-                }
-                let more = note.refill;
-                note.refill = (2 * more + 1).min(REFILL);
-                let more = u32::from(more).min(limit);
-                self.refill(cpu, record, key, more);
-            }
-            None => self.add_stack(cpu, record, set, key),
+        if cpu.shelf().find(set, key).is_none() {
+            self.look_round(cpu, key);
+            self.add_stack(cpu, record, set, key);
         }
     }
 
@@ -210,31 +203,6 @@ impl Inner {
         {
             cpu.shelf().bytes += bytes;
         }
-    }
-
-    /// Fills the stack of `key` with up to `wanted` objects that are at hand.
-    fn refill(&self, cpu: &mut Locked<'_>, record: &Record, key: u64, wanted: u32) {
-        let owner = owner_of(key);
-        if wanted == 0 || !self.charge_ahead(cpu, owner, u64::from(wanted) * record.charge) {
-            return;
-        }
-        let mut got = 0;
-        while got < wanted {
-            let Some(object) = self.at_hand(cpu, record) else { break };
-            // SAFETY: objects in sheaves are out of their slabs, which are in place.
-            let slab = unsafe { self.chunks.run_of(object as usize) };
-            // SAFETY: as above.
-            let s = unsafe { slab.as_ref() };
-            let index = record.index_of(object as usize - s.base() as usize);
-            let owned = s.owners.set(index, owner, false, &self.vectors(s));
-            if !owned || !cpu.shelf().find(set_of(key), key).is_some_and(|mut stack| stack.push(object)) {
-                s.owners.clear(index);
-                record.put_back(self, slab, object);
-                break;
-            }
-            got += 1;
-        }
-        self.uncharge(cpu, owner, u64::from(wanted - got) * record.charge);
     }
 
     /// Makes an object ready that found no room, if room can be made: it is its owner's already. `Err`: it is ready.
@@ -269,24 +237,6 @@ impl Inner {
             self.let_go(cpu, record, key);
         }
         Ok(cpu.shelf().find(set, key).is_some_and(|mut stack| stack.push(object.as_ptr())))
-    }
-
-    /// Puts the lower half of a full stack away: one that overflows will do so again, and not at each push then. What was
-    /// pushed last is still in the processor's caches.
-    fn let_go(&self, cpu: &mut Locked<'_>, record: &Record, key: u64) {
-        let Some(mut stack) = cpu.shelf().find(set_of(key), key) else { return };
-        let mut left = stack.len().div_ceil(2) as usize;
-        stack.note.refused = stack.note.refused.saturating_add(left.min(u8::MAX.into()) as u8);
-        self.uncharge(cpu, owner_of(key), left as u64 * record.charge);
-        let mut lowest = [null_mut(); AT_A_TIME];
-        while left > 0 {
-            let some = &mut lowest[..left.min(AT_A_TIME)];
-            if !cpu.shelf().find(set_of(key), key).is_some_and(|mut stack| stack.take_lowest(some)) {
-                break;
-            }
-            some.iter().for_each(|object| self.put_away(cpu, record, *object));
-            left -= some.len();
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! One slab: a run of pages cut into objects, and its 64-byte descriptor.
 //!
 //! Free objects are linked by index through their own first two bytes (or two behind a red zone: see `debug`); objects never handed out are not
-//! linked at all but counted by `fresh`, so that no page is touched before somebody needs it. All but
-//! `owners` is guarded by the lock of the cache's node.
+//! linked at all but counted by `fresh`, so that no page is touched before somebody needs it; where all are free again it is
+//! as if none ever was. All but `owners` is guarded by the lock of the cache's node.
 
 use super::cache::Record;
 use super::owners::Owners;
@@ -38,7 +38,7 @@ pub(crate) struct Slab {
     pages: u32,
     /// Head of the free list; while the descriptor itself is free, link of the chunk's list.
     pub(crate) free: u16,
-    /// Objects from here on were never handed out.
+    /// Objects from here on were never handed out, since the slab was last empty.
     fresh: u16,
     /// Objects handed out, to users and sheaves. Changed under the lock, read also without.
     out: AtomicU16,
@@ -144,13 +144,20 @@ impl Slab {
         Ok(Some(self.object(index, record)))
     }
 
-    /// Puts an object back that was taken out.
-    pub(crate) fn push(&mut self, object: *mut u8, record: &Record) {
+    /// Puts an object back that was taken out. Returns its index.
+    pub(crate) fn push(&mut self, object: *mut u8, record: &Record) -> usize {
         let index = record.index_of(object as usize - self.base as usize);
+        if self.out() == 1 && !record.is_debug() {
+            // All of it is free: as it was at first, but for what its pages hold.
+            (self.free, self.fresh, self.broken) = (NIL, 0, false);
+            self.set_out(0);
+            return index;
+        }
         // SAFETY: the object is free and ours, at least 8 bytes, aligned to 8.
         unsafe { record.link(object).cast::<u16>().write(self.free) };
         self.free = index as u16;
         self.set_out(self.out() - 1);
+        index
     }
 
     /// The slab is empty: what was lost of it is free again.

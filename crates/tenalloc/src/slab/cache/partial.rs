@@ -1,13 +1,18 @@
 //! A cache's slabs on one node: which have free objects, how full they are, when one is made and when it goes.
 //!
-//! `sparse`: slabs that are taken off the lists to be emptied. `pinned`: slabs of a chunk that somebody goes through.
+//! `runs`: which slab objects are best taken from. `sparse`: slabs that are taken off the lists to be emptied. `pinned`:
+//! slabs of a chunk that somebody goes through.
 
 mod pinned;
+mod runs;
 mod sparse;
 
+use self::runs::Runs;
+pub(super) use self::runs::inverse;
 pub(in crate::slab) use self::sparse::Chain;
 use super::Record;
 use crate::controller::Inner;
+use crate::group::owner::NOBODY;
 use crate::slab::sheaf::{Barn, Sheaf};
 use crate::slab::slab::Slab;
 use crate::sync::{Guard, Lock};
@@ -25,6 +30,9 @@ const GONE: u8 = u8::MAX - 1;
 /// Somebody is emptying it (`sparse`): it is in no list, and does not go before he lets go of it.
 const HELD: u8 = u8::MAX - 2;
 
+/// A slab with fewer objects than this has few.
+const FEW: u16 = 16;
+
 /// A cache's slabs on one node.
 pub(crate) struct Node {
     lists: [*mut Slab; FULLNESS + 1],
@@ -38,6 +46,7 @@ pub(crate) struct Node {
     /// Objects out: with users and in sheaves.
     out: u64,
     barn: Barn,
+    runs: Runs,
 }
 
 impl Node {
@@ -51,6 +60,7 @@ impl Node {
             held_out: 0,
             out: 0,
             barn: Barn::new(),
+            runs: Runs::new(),
         }
     }
 
@@ -102,25 +112,25 @@ impl Record {
         (0..inner.topology.nodes()).map(|node| self.node(node).lock().barn.objects()).sum()
     }
 
-    /// Takes free objects of `node` out of its slabs, up to `want`, making a slab if none has any. Less than
-    /// one: the page source gave nothing.
+    /// Takes free objects of `node` out of its slabs, up to `want`, making a slab if none has any. Less than one: the page source
+    /// gave nothing. For an `owner` they are all of one slab, and fewer if that has no more; but of as many as it takes
+    /// where slabs have few objects.
     pub(crate) fn take_out(
         &self,
         inner: &Inner,
         node: u8,
+        owner: u32,
         want: usize,
         mut each: impl FnMut(*mut u8),
     ) -> usize {
         let mut n = self.node(node).lock();
-        let mut got = 0;
-        while got < want {
-            // The fullest slabs first: what is nearly empty gets a chance to go.
-            let empty = n.lists[usize::from(EMPTY)];
-            let slab = match n.fullest() {
+        let few = self.objects < FEW;
+        let (before, mut got) = (n.slabs, 0);
+        while got < want && (got == 0 || few || owner == NOBODY) {
+            let slab = match n.best(owner, want - got, self) {
                 Some(slab) => slab,
-                None if !empty.is_null() => empty,
-                // A new slab only for the first object: a refill does not grow the cache for its tail.
-                None if got == 0 => match self.new_slab(inner, &mut n, node) {
+                // Mostly only for the first object: a refill does not grow the cache for its tail.
+                None if got == 0 || few && owner != NOBODY => match self.new_slab(inner, &mut n, node) {
                     Some(slab) => slab,
                     None => break,
                 },
@@ -147,6 +157,12 @@ impl Record {
             } else {
                 self.relist(&mut n, slab);
             }
+            if !few {
+                n.runs.remember(owner, slab);
+            }
+        }
+        if n.slabs > before {
+            inner.slab_bytes.fetch_add((n.slabs - before) * self.slab_bytes(), Relaxed);
         }
         got
     }
@@ -158,20 +174,19 @@ impl Record {
         let others = (0..nodes).filter(|node| elsewhere && *node != wanted);
         core::iter::once(wanted).chain(others).find_map(|node| {
             let mut object = None;
-            self.take_out(inner, node, 1, |taken| object = NonNull::new(taken));
+            self.take_out(inner, node, NOBODY, 1, |taken| object = NonNull::new(taken));
             object
         })
     }
 
+    /// A slab that is in no list before something was taken out of it, and whose bytes the caller counts.
     fn new_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, node: u8) -> Option<*mut Slab> {
         let slab = inner.chunks.alloc_slab(self.pages.into(), node, self.life())?.as_ptr();
         // SAFETY: just made and ours; who walks over the chunk may be looking (`owns`).
         unsafe { cache_of(slab) }.store(core::ptr::from_ref(self).cast_mut(), Release);
         // SAFETY: as above.
         unsafe { (*slab).allow_ready(self) };
-        inner.slab_bytes.fetch_add(self.slab_bytes(), Relaxed);
         n.slabs += 1;
-        self.relist(n, slab);
         Some(slab)
     }
 
@@ -180,30 +195,52 @@ impl Record {
     pub(crate) fn put_back(&self, inner: &Inner, slab: NonNull<Slab>, object: *mut u8) {
         // SAFETY: the object is out, so its slab is in place; the lock is taken below, `node` is fixed.
         let node = unsafe { slab.as_ref().node };
-        self.put_back_locked(inner, &mut self.node(node).lock(), slab, object);
+        self.put_all_back(inner, node, false, core::iter::once(object));
     }
 
-    /// As [`put_back`](Self::put_back), for objects of this cache, all of `node`.
-    pub(crate) fn put_all_back(&self, inner: &Inner, node: u8, objects: impl Iterator<Item = *mut u8>) {
+    /// As [`put_back`](Self::put_back), for objects of this cache, all of `node`; `owned`: they have owners still. Those of
+    /// one slab are best next to each other.
+    pub(crate) fn put_all_back(
+        &self,
+        inner: &Inner,
+        node: u8,
+        owned: bool,
+        objects: impl Iterator<Item = *mut u8>,
+    ) {
         let mut n = self.node(node).lock();
+        let (before, mut last) = (n.slabs, null_mut());
         for object in objects {
             // SAFETY: the object is out, so its slab is in place.
-            let slab = unsafe { inner.chunks.run_of(object as usize) };
-            self.put_back_locked(inner, &mut n, slab, object);
+            let slab = unsafe { inner.chunks.run_of(object as usize) }.as_ptr();
+            if slab != last {
+                self.see_to(inner, &mut n, last);
+                last = slab;
+            }
+            // SAFETY: as above; the lock is held.
+            unsafe {
+                let index = (*slab).push(object, self);
+                if owned {
+                    (*slab).owners.clear(index);
+                }
+                n.came_back(&*slab);
+            }
+        }
+        self.see_to(inner, &mut n, last);
+        if n.slabs < before {
+            inner.slab_bytes.fetch_sub((before - n.slabs) * self.slab_bytes(), Relaxed);
         }
     }
 
-    fn put_back_locked(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: NonNull<Slab>, object: *mut u8) {
-        let slab = slab.as_ptr();
-        // SAFETY: the lock is held.
-        unsafe {
-            (*slab).push(object, self);
-            n.came_back(&*slab);
+    /// Sees to a slab, or to none, to which objects came back.
+    fn see_to(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: *mut Slab) {
+        if slab.is_null() {
+            return;
         }
-        self.relist(n, slab);
         // SAFETY: the lock is held.
         if unsafe { (*slab).out() == 0 && (*slab).list != HELD } {
             self.emptied(inner, n, slab);
+        } else {
+            self.relist(n, slab);
         }
     }
 
@@ -214,10 +251,13 @@ impl Record {
             (*slab).owners.reset(&inner.vectors(&*slab));
             (*slab).renew();
         }
+        unlist(n, slab);
         // SAFETY: as above.
         let unwanted = unsafe { (*slab).offline.load(Acquire) };
-        if n.empty > 1 || n.listed != 0 || unwanted {
-            self.drop_slab(inner, n, slab);
+        if n.empty > 0 || n.listed != 0 || unwanted {
+            self.unmake(inner, n, slab);
+        } else {
+            self.relist(n, slab);
         }
     }
 
@@ -237,11 +277,19 @@ impl Record {
     }
 
     fn drop_slab(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: *mut Slab) {
+        inner.slab_bytes.fetch_sub(self.slab_bytes(), Relaxed);
+        self.unmake(inner, n, slab);
+    }
+
+    /// Gives an empty slab back, whose bytes the caller counts.
+    fn unmake(&self, inner: &Inner, n: &mut Guard<'_, Node>, slab: *mut Slab) {
         unlist(n, slab);
         // SAFETY: a slab of ours until the chunk has it; the lock is held.
         unsafe { (*slab).list = GONE };
+        if self.objects >= FEW {
+            n.runs.forget(slab);
+        }
         n.slabs -= 1;
-        inner.slab_bytes.fetch_sub(self.slab_bytes(), Relaxed);
         // SAFETY: an empty slab, in no list, with no vector.
         unsafe { inner.chunks.free(NonNull::new_unchecked(slab)) };
     }
@@ -268,7 +316,7 @@ impl Record {
             _ if s.offline.load(Acquire) => NOWHERE,
             0 => EMPTY,
             out if out >= self.objects => NOWHERE,
-            out => (usize::from(out) * FULLNESS / usize::from(self.objects)) as u8,
+            out => self.fullness_of(out) as u8,
         };
         if list == s.list {
             return;

@@ -2,8 +2,8 @@
 //! one goes.
 
 use super::{
-    ALWAYS_ON_SHELF, AT_A_TIME, FIRST, IDLE, IN_PASSING, LARGEST, LARGEST_BYTES, LEAD_OF_FULL, NONE,
-    ON_SHELF, OVER, SHARE, WORTH_IT, bytes_of, charge_of, depot, key, owner_of, set_of,
+    ALWAYS_ON_SHELF, FIRST, IDLE, LARGEST, LARGEST_BYTES, LEAD_OF_FULL, NONE, ON_SHELF, OVER, SHARE,
+    WORTH_IT, bytes_of, charge_of, depot, key, owner_of, set_of,
 };
 use crate::controller::{Inner, Locked};
 use crate::group::charge::over_high;
@@ -154,26 +154,6 @@ impl Inner {
             stack.note.idle += 1;
         } else {
             self.give_up(cpu, key);
-        }
-    }
-
-    /// Puts some objects of the CPU's loose stacks away.
-    pub(super) fn put_away_loose(&self, cpu: &mut Locked<'_>) {
-        if cpu.shelf().loose.is_empty() {
-            return;
-        }
-        let mut left = IN_PASSING;
-        while left > 0 && !cpu.shelf().loose.is_empty() {
-            // A few at a time: threads may have stacks of 16 KiB.
-            let mut found = [None; AT_A_TIME];
-            let mut at = found.iter_mut();
-            let each = |of, object| at.next().into_iter().for_each(|place| *place = Some((of, object)));
-            cpu.shelf().pick_up(AT_A_TIME, &self.meta, |_| true, each);
-            for (of, object) in found.into_iter().map_while(|place| place) {
-                // SAFETY: a cache takes its objects off all shelves before it goes, and this CPU's area is held.
-                self.put_away(cpu, unsafe { &*of.cast() }, object);
-            }
-            left -= AT_A_TIME;
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Slab;
 use crate::error::{Error, Result};
 use crate::page::{PAGE, chunk::MAX_RUN};
+use core::cmp::Reverse;
 
 /// Pages of a slab and objects in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +27,8 @@ const LOST: usize = 128;
 
 impl Geometry {
     /// The smallest slab of 1 to 8 pages that holds 16 objects and loses at most 1/128 to its descriptor and its end;
-    /// without one, the one of those with 16 objects that loses least, or of all if none has so many; for objects above
-    /// 4 KiB as many pages as it takes to leave at most 1/8 unused.
+    /// without one, the one of those with 16 objects that loses least; if none has so many, the one of all that leaves the
+    /// least part unused, the largest of these; for objects above 4 KiB as many pages as it takes to leave at most 1/8 unused.
     pub(crate) fn choose(slot: usize) -> Self {
         let of = |pages: usize| Self { pages: pages as u16, objects: (pages * PAGE / slot).min(4096) as u16 };
         let bytes = |g: &Self| usize::from(g.pages) * PAGE;
@@ -42,7 +43,9 @@ impl Geometry {
         let small = || (1..=MOST).map(of);
         let large = || small().filter(|g| usize::from(g.objects) >= ENOUGH);
         let lost = |g: &Self| (unused(g) + DESCRIPTOR) * (1 << 20) / bytes(g);
-        let least_unused = || small().min_by_key(|g| unused(g) * 840 / usize::from(g.pages)); // 840: of 1 to 8
+        // 840: of 1 to 8. Of equal ones the largest: a page a slab costs its making and going for each object.
+        let least_unused =
+            || small().min_by_key(|g| (unused(g) * 840 / usize::from(g.pages), Reverse(g.pages)));
         large()
             .find(|g| lost(g) * LOST <= 1 << 20)
             .or_else(|| large().min_by_key(lost))
@@ -77,6 +80,6 @@ mod tests {
         assert_eq!(Geometry::choose(64), Geometry { pages: 2, objects: 128 });
         assert_eq!(Geometry::choose(192), Geometry { pages: 3, objects: 64 });
         assert_eq!(Geometry::choose(696), Geometry { pages: 7, objects: 41 });
-        assert_eq!(Geometry::choose(4096), Geometry { pages: 1, objects: 1 });
+        assert_eq!(Geometry::choose(4096), Geometry { pages: 8, objects: 8 });
     }
 }

@@ -14,12 +14,14 @@
 //! is then the chunk before. Descriptors are dense, so that only as much of the header is touched as there are
 //! runs; no byte of a page is touched before somebody uses it.
 //!
-//! `apart`: which chunk a run is cut from. `bits`: which pages are free. `decay`: when free ones are given back. `links`: the lists chunks are on. `huge`: objects too large for a chunk. `held`: chunks
-//! that are kept in place while somebody looks at them or empties them.
+//! `find`: that way. `apart`: which chunk a run is cut from. `bits`: which pages are free. `decay`: when free ones are given
+//! back. `links`: the lists chunks are on. `huge`: objects too large for a chunk. `held`: chunks that are kept in place while
+//! somebody looks at them or empties them.
 
 mod apart;
 mod bits;
 mod decay;
+mod find;
 mod held;
 mod huge;
 mod links;
@@ -31,6 +33,7 @@ pub use held::Range;
 use self::apart::Nodes;
 use self::bits::Bits;
 use self::decay::Decay;
+use self::find::chunk_of;
 use self::links::{link_all, rebin, unlink, unlink_all};
 use super::{PAGE, Source, registry::Registry};
 use crate::slab::{Kind, Slab};
@@ -200,21 +203,6 @@ impl Chunks {
         run
     }
 
-    /// The descriptor of the run that holds `address`, which is in one of ours, and not huge.
-    ///
-    /// # Safety
-    /// That is so, and an object there is live or held.
-    #[inline]
-    pub(crate) unsafe fn run_of(&self, address: usize) -> NonNull<Slab> {
-        let chunk = chunk_of(address);
-        let at = chunk as *mut Header;
-        // SAFETY: the caller's promise: the chunk is mapped, the page is one of a run, and its descriptor in place.
-        unsafe {
-            let index = (*at).map.get_unchecked((address - chunk) / PAGE).load(Relaxed);
-            NonNull::new_unchecked(Header::desc(at, index).sub(1))
-        }
-    }
-
     fn new_chunk(&self, s: &mut State, node: u8) -> Option<*mut Header> {
         if s.offline_nodes >> node & 1 == 1 {
             return None;
@@ -332,37 +320,6 @@ impl Chunks {
         unsafe { self.source.unmap(NonNull::new_unchecked(h.map_start), h.map_bytes) };
     }
 
-    /// The descriptor of the run that holds `address`, if it is in one of ours.
-    #[inline]
-    pub(crate) fn find(&self, address: usize) -> Option<NonNull<Slab>> {
-        let chunk = chunk_of(address);
-        if !self.registry.has(chunk) {
-            return None;
-        }
-        let at = chunk as *mut Header;
-        // SAFETY: a registered chunk is mapped and begins with a header. It stays so while any object of it
-        // lives; that one does is what the caller claims by asking.
-        let h = unsafe { &*at };
-        let index = if h.huge { 1 } else { h.map[(address - chunk) / PAGE].load(Acquire) };
-        NonNull::new(Header::desc(at, index.checked_sub(1)?))
-    }
-
-    /// The descriptor of the run of `address`, or one without a cache and an id if it is in none or a huge object's. `None`: it
-    /// is in no chunk.
-    #[inline(always)]
-    pub(crate) fn find_small(&self, address: usize) -> Option<NonNull<Slab>> {
-        let chunk = chunk_of(address);
-        if !self.registry.has(chunk) {
-            return None;
-        }
-        let at = chunk as *mut Header;
-        // SAFETY: as in `find`. The map of a huge object's chunk is empty.
-        unsafe {
-            let index = usize::from((*at).map.get_unchecked((address - chunk) / PAGE).load(Relaxed));
-            Some(NonNull::new_unchecked((&raw mut (*at).nothing).add(index)))
-        }
-    }
-
     /// Its lock, for a fork.
     #[cfg(not(feature = "loom"))]
     pub(crate) fn raw_lock(&self) -> &crate::sync::Raw {
@@ -398,11 +355,6 @@ impl Chunks {
             self.registry.release(self.source);
         }
     }
-}
-
-#[inline]
-fn chunk_of(address: usize) -> usize {
-    address.wrapping_sub(1) & !(CHUNK - 1)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@
 //!
 //! * `seq`: the sequences themselves, and the barrier.
 //! * `held`: what the holder may do, and how he lets go.
-//! * `shelf`: where a CPU has its stacks; `stack`: one of them; `place`: one on its shelf.
+//! * `shelf`: where a CPU has its stacks; `slot`: where on it; `stack`: one of them; `place`: one on its shelf.
 
 mod held;
 #[cfg(all(test, feature = "loom"))]
@@ -29,13 +29,15 @@ mod models;
 mod place;
 mod seq;
 mod shelf;
+mod slot;
 mod stack;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
 
 pub(crate) use self::held::{All, Held};
 use self::seq::Sequences;
-pub(crate) use self::shelf::{SETS, Shelf};
+pub(crate) use self::shelf::Shelf;
+pub(crate) use self::slot::{NODE_AT, Slot};
 pub(crate) use self::stack::{Bundle, Piles, Seen, rounded};
 use crate::page::Topology;
 use crate::sync::{Rank, Ticket};
@@ -77,41 +79,6 @@ pub(crate) struct Areas<T> {
     areas: NonNull<Area<T>>,
     cpus: u16,
 }
-
-/// Where on a shelf something is looked for.
-#[derive(Clone, Copy)]
-pub(crate) struct Slot {
-    /// Its set, in steps: so the sequences need no shift.
-    steps: u32,
-    /// Its key, and for [`Areas::push`] only the upper half of that.
-    key: u64,
-}
-
-impl Slot {
-    /// Steps from one set to the next one.
-    pub(crate) const STEP: u32 = 8;
-
-    /// `steps` away from the first set, and as far again and again round the shelf.
-    #[inline(always)]
-    pub(crate) fn in_steps(steps: u32, key: u64) -> Self {
-        Self { steps: steps & ((SETS as u32 - 1) * Self::STEP), key }
-    }
-
-    /// With a low half for the key.
-    #[inline(always)]
-    pub(crate) fn with_low(self, low: u32) -> Self {
-        Self { key: self.key | u64::from(low), ..self }
-    }
-
-    #[inline]
-    pub(crate) fn set(self) -> usize {
-        (self.steps / Self::STEP) as usize
-    }
-}
-
-/// In the low half of a key that [`Areas::push`] reads, the node of what is pushed begins at this bit; with that of the CPU
-/// the bits are 0 again, and no key under which a stack is has any of them.
-pub(crate) const NODE_AT: u32 = 24;
 
 /// From one CPU's area to the next one's: its area and its shelf.
 const fn row<A>() -> usize {

@@ -36,6 +36,7 @@
 //! | [`reclaim`] | shrinkers, protection, reclaim, out of memory |
 //! | `meta`, `table` | memory for bookkeeping, every byte counted |
 //! | `sync` | the locks, each with its rank |
+//! | `ahead` | a hint to the processor's caches |
 //!
 //! The crate is `no_std` and uses no `alloc`: it can be the process's malloc. The feature `std`, off by default for
 //! that reason, adds what needs threads: `Group::scope`, `FutureExt::in_group`, the background reclaimer, and `Global`,
@@ -56,6 +57,7 @@
 #[cfg(any(feature = "loom", feature = "std"))]
 extern crate std;
 
+mod ahead;
 #[cfg(feature = "allocator-api2")]
 mod collections;
 mod config;

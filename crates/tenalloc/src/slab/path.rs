@@ -291,12 +291,8 @@ impl Inner {
     pub(crate) unsafe fn free_object(&self, object: NonNull<u8>, expected: Option<&Record>) -> Result<()> {
         self.free_deferred();
         let address = object.as_ptr() as usize;
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a hint, whatever the address is.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(object.as_ptr().cast());
-        }
+        // Its slab's list of free objects goes through it.
+        crate::ahead::fetch(object.as_ptr());
         let (slab, index) = self.locate(address)?;
         // SAFETY: `locate` found a run in use.
         let s = unsafe { slab.as_ref() };

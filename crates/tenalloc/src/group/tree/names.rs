@@ -114,15 +114,7 @@ impl Ahead {
     #[inline]
     pub(super) fn fetch(&self, spelled: &Spelled<'_>) {
         let index = spelled.hash as u32 & self.mask.load(Relaxed);
-        let place = self.places.load(Relaxed).wrapping_add(index as usize);
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a hint, for any address.
-        unsafe {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(place.cast());
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = place;
+        crate::ahead::fetch(self.places.load(Relaxed).wrapping_add(index as usize));
     }
 }
 

@@ -335,7 +335,7 @@ typedef struct ten_cache_config {
     uint32_t slab_pages;        /* pages of 4 KiB in a slab, 1 to 256; 0: chosen */
     uint32_t slab_objects;      /* objects in it */
     int owner_bytes;            /* charged for an object's owner entry; -1: TEN_OWNER_BYTES */
-    int sheaf;                  /* free objects that a CPU keeps at hand at most; -1: chosen */
+    int sheaf;                  /* nobody's free objects that a CPU keeps at most; 0: nor ready ones; -1: chosen */
     int debug;                  /* 1: red zones and poison: overruns and writes after free are told. -1: as controller */
     const ten_migrate *migrate; /* may be NULL */
 } ten_cache_config;

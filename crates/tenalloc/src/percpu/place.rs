@@ -60,10 +60,11 @@ impl<'a> Place<'a> {
         Bundle(*self.stack)
     }
 
-    /// Puts another stack in its place and returns this one.
+    /// Puts another stack of the same key in its place, which takes over what is noted, and returns this one.
     pub(super) fn exchange(&mut self, mut bundle: Bundle) -> Bundle {
+        debug_assert_eq!(bundle.stack().key, self.key);
         let old = self.stack_off();
-        bundle.stack_mut().key = self.key;
+        bundle.stack_mut().note = self.note;
         self.entry.top = bundle.stack().top(bundle.stack().len());
         *self.stack = bundle.0;
         old

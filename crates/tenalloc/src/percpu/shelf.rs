@@ -167,10 +167,8 @@ impl Shelf {
     }
 
     /// Puts `bundle` in the place of the stack under `key`, which there is, and returns that.
-    pub(crate) fn replace(&mut self, set: usize, key: u64, mut bundle: Bundle) -> Option<Bundle> {
-        let mut place = self.find(set, key)?;
-        bundle.stack_mut().note = place.note;
-        Some(place.exchange(bundle))
+    pub(crate) fn replace(&mut self, set: usize, key: u64, bundle: Bundle) -> Option<Bundle> {
+        Some(self.find(set, key)?.exchange(bundle))
     }
 
     /// Gives the stack under `key` another limit, not below its length. False: no memory, and nothing was done.
@@ -178,7 +176,6 @@ impl Shelf {
         let Some(mut place) = self.find(set, key) else { return false };
         let Some(mut bundle) = Bundle::create(limit, place.of, key, meta) else { return false };
         bundle.copy_from(&place, place.len());
-        bundle.stack_mut().note = place.note;
         place.exchange(bundle).free(meta);
         true
     }

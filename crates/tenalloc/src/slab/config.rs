@@ -92,7 +92,8 @@ impl<'a> CacheConfig<'a> {
         Self { debug: Some(on), ..self }
     }
 
-    /// Free objects that a CPU keeps at hand at most, instead of what fits 4 KiB (at most 32); 0: none.
+    /// Free objects that belong to nobody and that a CPU keeps at hand at most, instead of what fits 4 KiB (at most 32). What
+    /// groups free is kept ready for them beside that, within bounds of its own; 0 switches both off.
     pub fn sheaf(self, objects: u16) -> Self {
         Self { sheaf: Some(objects), ..self }
     }

@@ -6,7 +6,7 @@
 //! our own handler would have done next.
 
 use crate::library;
-use crate::report::departed;
+use crate::report::{departed, turn};
 use crate::settings::Grouping;
 use crate::thread::{FORKS, OPEN, Thread};
 use crate::{serve, start, thread};
@@ -94,6 +94,7 @@ extern "C" fn child() {
     }
     // SAFETY: after `prepare`, in the copy of that thread.
     unsafe { start::control().fork_child() };
+    turn::forget_copied(me);
     done(me);
     if start::settings().grouping == Grouping::Thread {
         serve::undisturbed(me, || {

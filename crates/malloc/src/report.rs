@@ -1,11 +1,12 @@
 //! The groups with what they hold, as a table or as one line of JSON, in one write.
 //!
 //! Written in the thread that ends the process, in the handler of the signal that asks for it, or, where that
-//! interrupted a thread inside this library, by that thread as soon as it is out. The figures are the controller's exact
-//! ones, so locks are taken; `serve::undisturbed` sees to it that this is possible. The memory for the text is mapped, and so
-//! is the stack.
+//! interrupted a thread inside this library, by that thread as soon as it is out; where another thread writes one already
+//! (`turn`), by that one. The figures are the controller's exact ones, so locks are taken; `serve::undisturbed` sees to it
+//! that this is possible. The memory for the text is mapped, and so is the stack.
 
 pub(crate) mod departed;
+pub(crate) mod turn;
 
 use crate::settings::{Grouping, Reporting, Target};
 use crate::stack::{self, Mapped};
@@ -14,10 +15,8 @@ use crate::thread::{OPEN, Thread, me, name_of};
 use crate::{serve, start, stderr, tell};
 use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::sync::atomic::Ordering::*;
 use tenalloc::{Events, Group};
-
-static BUSY: AtomicBool = AtomicBool::new(false);
 
 /// Gets ready for what was asked.
 pub(crate) fn prepare(reporting: &Reporting<'_>) {
@@ -39,27 +38,29 @@ pub(crate) fn prepare(reporting: &Reporting<'_>) {
 /// The signal came.
 extern "C" fn asked(_: i32) {
     let me = me();
+    turn::ask();
+    if me.inside.load(Relaxed) == 0 {
+        write_asked(me);
+    }
+}
+
+/// Writes what was asked for, and what was asked for meanwhile, unless somebody else is at it.
+#[cold]
+pub(crate) fn write_asked(me: &Thread) {
+    if me.window.load(Relaxed) != OPEN {
+        return;
+    }
     // SAFETY: the thread's own errno.
     let errno = unsafe { *libc::__errno_location() };
-    if me.inside.load(Relaxed) > 0 || me.window.load(Relaxed) != OPEN {
-        serve::WANTED.store(true, Relaxed);
-    } else {
-        serve::undisturbed(me, || write("signal"));
-    }
+    turn::answer(me, || serve::undisturbed(me, || write("signal")));
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }
 
-/// Writes the report that was asked for while none could be written.
-#[cold]
-pub(crate) fn write_wanted(me: &Thread) {
-    if me.window.load(Relaxed) == OPEN && serve::WANTED.swap(false, Relaxed) {
-        // SAFETY: the thread's own errno.
-        let errno = unsafe { *libc::__errno_location() };
-        serve::undisturbed(me, || write("signal"));
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() = errno };
-    }
+/// Writes the last report, in the thread that ends the process.
+pub(crate) fn write_last() {
+    let me = me();
+    serve::undisturbed(me, || turn::take(me, || write("exit")));
 }
 
 /// A line of the report.
@@ -70,8 +71,8 @@ struct Row {
     peak: u64,
 }
 
-/// Writes the report that was asked for in the environment, now. `when`: what for.
-pub(crate) fn write(when: &str) {
+/// Writes the report that the environment asks for, now. `when`: what for.
+fn write(when: &str) {
     let Some(reporting) = start::settings().report else { return };
     let compose = if reporting.json { json } else { table };
     compose_and(|text, rows| compose(text, when, rows), |report| send(&reporting, report));
@@ -80,16 +81,12 @@ pub(crate) fn write(when: &str) {
 /// Writes the table to standard error, whatever the environment says. `when`: what for.
 pub(crate) fn show(when: &str) {
     let to_error = |report: &[u8]| _ = stderr::write_all(2, report);
-    compose_and(|text, rows| table(text, when, rows), to_error);
+    turn::take(me(), || compose_and(|text, rows| table(text, when, rows), to_error));
 }
 
 /// Gives `send` what `compose` wrote about the groups, if there is memory for it. Composed on a stack of our own; sent
 /// from the caller's, where signals come, as it may take long.
 fn compose_and(compose: impl FnOnce(&mut Text<'_>, &[Row]) -> fmt::Result, send: impl FnOnce(&[u8])) {
-    // One at a time; who asks meanwhile gets the one that is being written.
-    if BUSY.swap(true, Acquire) {
-        return;
-    }
     let mut report = None;
     stack::deep(|| {
         let most = start::process().children().count() + 64;
@@ -113,7 +110,6 @@ fn compose_and(compose: impl FnOnce(&mut Text<'_>, &[Row]) -> fmt::Result, send:
         // SAFETY: written above.
         send(unsafe { core::slice::from_raw_parts(text.0, *length) });
     }
-    BUSY.store(false, Release);
 }
 
 /// The process first, then the groups by what they hold.

@@ -8,14 +8,11 @@ use crate::settings::Grouping;
 use crate::thread::{OPEN, Thread, me};
 use crate::{early, fork, library, report, start, tell};
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
+use core::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
 use tenalloc::{Error, Group};
 
 /// What `realloc` and `malloc_usable_size` could not do.
 pub(crate) struct Foreign;
-
-/// Somebody asked for a report where none could be written.
-pub(crate) static WANTED: AtomicBool = AtomicBool::new(false);
 
 /// Runs `f`, which a signal handler must not interrupt with a report; one that was asked for meanwhile follows.
 pub(crate) fn undisturbed<R>(me: &Thread, f: impl FnOnce() -> R) -> R {
@@ -25,8 +22,8 @@ pub(crate) fn undisturbed<R>(me: &Thread, f: impl FnOnce() -> R) -> R {
     compiler_fence(SeqCst);
     let left = me.inside.load(Relaxed) - 1;
     me.inside.store(left, Relaxed);
-    if left == 0 && WANTED.load(Relaxed) {
-        report::write_wanted(me);
+    if left == 0 && report::turn::is_asked() {
+        report::write_asked(me);
     }
     result
 }

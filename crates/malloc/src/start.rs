@@ -2,7 +2,7 @@
 //! when the environment can be read for certain, and the destructor.
 
 use crate::settings::{Grouping, Settings};
-use crate::{fork, report, serve, stderr, tell, thread};
+use crate::{fork, report, stderr, tell, thread};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
@@ -153,7 +153,7 @@ extern "C" fn constructor() {
 
 extern "C" fn destructor() {
     if ready() && settings().report.is_some() {
-        serve::undisturbed(thread::me(), || report::write("exit"));
+        report::write_last();
     }
 }
 

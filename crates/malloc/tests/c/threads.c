@@ -1,5 +1,5 @@
 /* Threads that come and go, give each other memory, are signalled, fork, and open libraries meanwhile. The
- * arguments: what to do, and for forks how many. */
+ * arguments: what to do; for forks how many, for reports the file that they go to. */
 #define _GNU_SOURCE
 #include "check.h"
 #include <dlfcn.h>
@@ -172,13 +172,64 @@ static void signals(void)
     CHECK(signals_seen > 0);
 }
 
-/* Asks for reports while all others work: in whichever thread the signal comes, and wherever that thread is. */
-static void reports(void)
+/* What the process held by the last whole report of a file. */
+static unsigned long last_live(FILE *file)
+{
+    static unsigned long live;
+    static char *line;
+    static size_t room;
+    for (;;) {
+        long at = ftell(file);
+        ssize_t n = getline(&line, &room, file);
+        if (n <= 0 || line[n - 1] != '\n') {
+            CHECK(fseek(file, at, SEEK_SET) == 0);
+            return live;
+        }
+        const char *found = strstr(line, "\"live\":");
+        CHECK(found);
+        live = strtoul(found + strlen("\"live\":"), NULL, 10);
+    }
+}
+
+/* Asks for reports while all others work: in whichever thread the signal comes, and wherever that thread is. Each time
+ * more memory is held, and a report must follow that has it. */
+static void reports(const char *path)
+{
+    enum { ROUNDS = 30, MORE = 16 << 20 };
+    void *held[ROUNDS];
+    FILE *file = fopen(path, "a+");
+    CHECK(file);
+    alarm(100); /* a report that does not come is seen */
+    begin();
+    for (unsigned long i = 0; i < ROUNDS; i++) {
+        CHECK((held[i] = malloc(MORE)) != NULL);
+        for (int n = 0; n < 50; n++)
+            CHECK((n % 2 ? pthread_kill(busy[(i + n) % BUSY], SIGUSR1) : kill(getpid(), SIGUSR1)) == 0);
+        while (last_live(file) < (i + 1) * MORE) usleep(100);
+    }
+    finish();
+    for (int i = 0; i < ROUNDS; i++) free(held[i]);
+    fclose(file);
+    coming_and_going();
+}
+
+/* Forks while another thread is asked for a report: the child's end has one nevertheless. */
+static void reports_of_children(void)
 {
     begin();
-    for (int i = 0; i < 1500; i++) CHECK((i % 2 ? pthread_kill(busy[i % BUSY], SIGUSR1) : kill(getpid(), SIGUSR1)) == 0);
+    for (int i = 0; i < 200; i++) {
+        CHECK(pthread_kill(busy[i % BUSY], SIGUSR1) == 0);
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            alarm(30); /* a child that hangs ends, which the parent sees */
+            exit(0);
+        }
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid);
+        CHECK(status == 0);
+    }
     finish();
-    coming_and_going();
 }
 
 static void libraries(void)
@@ -205,7 +256,8 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "stress")) stress();
     else if (!strcmp(what, "forks")) forks(argc > 2 ? atoi(argv[2]) : 1000);
     else if (!strcmp(what, "signals")) signals();
-    else if (!strcmp(what, "reports")) reports();
+    else if (!strcmp(what, "reports") && argc > 2) reports(argv[2]);
+    else if (!strcmp(what, "children")) reports_of_children();
     else if (!strcmp(what, "libraries")) libraries();
     else CHECK(!"known");
     printf("%s: done\n", what);

@@ -112,7 +112,7 @@ enum ten_error {
     TEN_ERR_EXISTS = -17,        /* EEXIST: a group of that name exists there */
     TEN_ERR_WRONG_CACHE = -18,   /* EXDEV: the object belongs to another cache */
     TEN_ERR_REMOVED = -19,       /* ENODEV: the group was removed, or the cache destroyed */
-    TEN_ERR_INVALID = -22,       /* EINVAL: a parameter is NULL or has a value that it cannot have */
+    TEN_ERR_INVALID = -22,       /* EINVAL: a parameter is NULL or has a value that it cannot have, or not its turn */
     TEN_ERR_FULL = -28,          /* ENOSPC: a table of fixed size is full */
     TEN_ERR_TIMED_OUT = -110,    /* ETIMEDOUT */
     TEN_ERR_NOT_LIVE = -114,     /* EALREADY: the object is not live: freed twice? */
@@ -579,7 +579,8 @@ int ten_scope_current(ten_group **out) TEN_NOEXCEPT;
  * nothing (also not in fork handlers of its own; those registered later run before) until it called parent or child. Not
  * in a callback of the controller.
  * In the child all groups, limits, charges and objects are as they were, a copy; what other threads had in their hands
- * stays charged, and a ten_background does not run there: its handle may only be left as it is. */
+ * stays charged, and a ten_background does not run there: its handle may only be left as it is.
+ * A call that is not this thread's turn (parent or child without prepare, any of them twice) does nothing: TEN_ERR_INVALID. */
 int ten_fork_prepare(const ten_controller *ctl) TEN_NOEXCEPT;
 int ten_fork_parent(const ten_controller *ctl) TEN_NOEXCEPT;
 int ten_fork_child(const ten_controller *ctl) TEN_NOEXCEPT;

@@ -77,7 +77,11 @@ pub const CODES: &[(c_int, &str, &CStr)] = &[
     (-17, "TEN_ERR_EXISTS", c"a group of that name exists there"),
     (-18, "TEN_ERR_WRONG_CACHE", c"the object belongs to another cache"),
     (-19, "TEN_ERR_REMOVED", c"the group was removed, or the cache destroyed"),
-    (-22, "TEN_ERR_INVALID", c"a parameter is NULL or has a value that it cannot have"),
+    (
+        -22,
+        "TEN_ERR_INVALID",
+        c"a parameter is NULL or has a value that it cannot have, or it is not the turn of the call",
+    ),
     (-28, "TEN_ERR_FULL", c"a table of fixed size is full"),
     (-110, "TEN_ERR_TIMED_OUT", c"time ran out"),
     (-114, "TEN_ERR_NOT_LIVE", c"the object is not live: freed twice?"),
@@ -103,9 +107,11 @@ impl Failure {
                 Error::Exists => -17,
                 Error::WrongCache { .. } => -18,
                 Error::GroupRemoved | Error::CacheDestroyed => -19,
-                Error::BadName | Error::BadSize { .. } | Error::BadAlign { .. } | Error::BadNode { .. } => {
-                    -22
-                }
+                Error::BadName
+                | Error::BadSize { .. }
+                | Error::BadAlign { .. }
+                | Error::BadNode { .. }
+                | Error::ForkOrder => -22,
                 Error::Full { .. } => -28,
                 Error::DoubleFree { .. } => -114,
                 Error::Overwritten { .. } => -117,

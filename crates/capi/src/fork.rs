@@ -12,33 +12,26 @@ use core::ffi::c_int;
 pub unsafe extern "C" fn ten_fork_prepare(ctl: Option<&ten_controller>) -> c_int {
     call(|| {
         // SAFETY: the caller's promise.
-        unsafe { controller(ctl)?.fork_prepare() };
+        unsafe { controller(ctl)?.fork_prepare()? };
         Ok(())
     })
 }
 
-/// After a fork, in the process that forked.
-///
-/// # Safety
-/// This thread called [`ten_fork_prepare`].
+/// After a fork, in the process that forked. An error if this thread did not prepare it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ten_fork_parent(ctl: Option<&ten_controller>) -> c_int {
-    call(|| {
-        // SAFETY: the caller's promise.
-        unsafe { controller(ctl)?.fork_parent() };
-        Ok(())
-    })
+pub extern "C" fn ten_fork_parent(ctl: Option<&ten_controller>) -> c_int {
+    call(|| Ok(controller(ctl)?.fork_parent()?))
 }
 
-/// After a fork, in the new process.
+/// After a fork, in the new process. An error if this thread did not prepare it.
 ///
 /// # Safety
-/// This thread called [`ten_fork_prepare`] before it was copied.
+/// This is the new process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ten_fork_child(ctl: Option<&ten_controller>) -> c_int {
     call(|| {
         // SAFETY: the caller's promise.
-        unsafe { controller(ctl)?.fork_child() };
+        unsafe { controller(ctl)?.fork_child()? };
         Ok(())
     })
 }

@@ -43,7 +43,8 @@ extern "C" fn prepare() {
     library::TABLE.lock();
     departed::TABLE.lock();
     // SAFETY: the thread is in no callback, and steps aside before it uses the controller.
-    unsafe { start::control().fork_prepare() };
+    let prepared = unsafe { start::control().fork_prepare() };
+    debug_assert_eq!(prepared, Ok(()), "`window` says whose turn it is");
     me.group.set(null());
     me.window.store(FORKS, Relaxed);
 }
@@ -58,8 +59,8 @@ fn done(me: &Thread) {
 extern "C" fn parent() {
     let me = thread::me();
     if me.window.load(Relaxed) == FORKS {
-        // SAFETY: after `prepare`, in the same thread.
-        unsafe { start::control().fork_parent() };
+        let ended = start::control().fork_parent();
+        debug_assert_eq!(ended, Ok(()), "as above");
         done(me);
     }
 }
@@ -92,8 +93,9 @@ extern "C" fn child() {
     if me.window.load(Relaxed) != FORKS {
         return;
     }
-    // SAFETY: after `prepare`, in the copy of that thread.
-    unsafe { start::control().fork_child() };
+    // SAFETY: in the copy of the thread that prepared it.
+    let ended = unsafe { start::control().fork_child() };
+    debug_assert_eq!(ended, Ok(()), "as above");
     turn::forget_copied(me);
     done(me);
     if start::settings().grouping == Grouping::Thread {

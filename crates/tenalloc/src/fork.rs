@@ -8,10 +8,39 @@
 //! What a thread had out without a lock stays out in the child: an object that it was freeing just then stays charged.
 
 use crate::controller::{Controller, Inner};
+use crate::error::{Error, Result};
 use crate::lru::lists::Lists;
 use crate::slab::cache::Record;
 use crate::sync::Raw;
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The thread that prepared a fork, by its number; 0: none. It is the same thread in the child.
+pub(crate) struct Forker(AtomicUsize);
+
+impl Forker {
+    pub(crate) const fn none() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    fn me() -> usize {
+        // SAFETY: no preconditions.
+        unsafe { libc::pthread_self() as usize }
+    }
+
+    fn is_me(&self) -> bool {
+        self.0.load(Relaxed) == Self::me()
+    }
+
+    /// The fork is over. An error if this thread prepared none.
+    fn end(&self) -> Result<()> {
+        if !self.is_me() {
+            return Err(Error::ForkOrder);
+        }
+        self.0.store(0, Relaxed);
+        Ok(())
+    }
+}
 
 impl Inner {
     /// Shows every lock below the areas of the CPUs but those of the depots, which only who holds an area takes.
@@ -69,40 +98,55 @@ impl Controller {
     /// Before a fork: waits until nothing is under way in this controller, and keeps it so. For `pthread_atfork`; several
     /// controllers one after the other, and after the fork in the reverse order.
     ///
+    /// # Errors
+    /// [`Error::ForkOrder`]: this thread has prepared a fork already. Nothing was done.
+    ///
     /// # Safety
     /// The thread holds no lock of this library (it is in no callback of it) and uses the controller for nothing until
     /// it has called [`fork_parent`](Self::fork_parent) or, in the child, [`fork_child`](Self::fork_child).
-    pub unsafe fn fork_prepare(&self) {
+    pub unsafe fn fork_prepare(&self) -> Result<()> {
         let inner = self.inner();
+        if inner.forker.is_me() {
+            return Err(Error::ForkOrder);
+        }
         inner.free_deferred();
         inner.upper_locks().into_iter().for_each(Raw::lock);
-        core::mem::forget(inner.areas.lock_all());
+        inner.areas.lock_all().keep();
         // SAFETY: all locks above are held.
         unsafe { inner.each_lower_lock(Raw::lock) };
-        crate::sync::forget_mine();
+        inner.forker.0.store(Forker::me(), Relaxed);
+        Ok(())
     }
 
     /// After a fork, in the process that forked.
     ///
-    /// # Safety
-    /// This thread called [`fork_prepare`](Self::fork_prepare).
-    pub unsafe fn fork_parent(&self) {
+    /// # Errors
+    /// [`Error::ForkOrder`]: this thread did not call [`fork_prepare`](Self::fork_prepare), or ended that fork already. Nothing
+    /// was done.
+    pub fn fork_parent(&self) -> Result<()> {
         let inner = self.inner();
+        inner.forker.end()?;
         // SAFETY: all locks are held since `fork_prepare`.
         unsafe {
             inner.each_lower_lock(Raw::unlock);
             inner.areas.unlock_all();
         }
         inner.upper_locks().into_iter().for_each(Raw::unlock);
+        Ok(())
     }
 
     /// After a fork, in the new process. Groups, limits, charges and objects are as they were, a copy. A background
     /// reclaimer is not there: its thread was not copied.
     ///
+    /// # Errors
+    /// [`Error::ForkOrder`]: this thread did not call [`fork_prepare`](Self::fork_prepare) before it was copied. Nothing was
+    /// done.
+    ///
     /// # Safety
-    /// This thread called [`fork_prepare`](Self::fork_prepare) before it was copied.
-    pub unsafe fn fork_child(&self) {
+    /// This is the new process: what other threads hold and wait for is forgotten.
+    pub unsafe fn fork_child(&self) -> Result<()> {
         let inner = self.inner();
+        inner.forker.end()?;
         crate::sync::forget_others();
         inner.reclaimers.reset_in_child();
         // SAFETY: all locks were held when this process was made, by the thread that is now its only one.
@@ -110,5 +154,6 @@ impl Controller {
         inner.areas.reset_in_child();
         inner.upper_locks().into_iter().for_each(Raw::reset);
         inner.shrinkers.reset_in_child();
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 use common::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use tenalloc::{CacheConfig, Config, Controller, Group, ListLru, LruItem, Scanned, Shrink};
+use tenalloc::{CacheConfig, Config, Controller, Error, Group, ListLru, LruItem, Scanned, Shrink};
 
 /// Ends the other threads also where a check fails: a scope waits for them.
 struct Ends<'a>(&'a AtomicBool);
@@ -19,16 +19,16 @@ impl Drop for Ends<'_> {
 fn fork(ctl: &Controller, child: impl FnOnce() -> bool) {
     // SAFETY: in no callback; the child calls nothing but this library, and exits without running anything else.
     let status = unsafe {
-        ctl.fork_prepare();
+        ctl.fork_prepare().unwrap();
         match libc::fork() {
             0 => {
-                ctl.fork_child();
+                ctl.fork_child().unwrap();
                 // A child that hangs is killed, which the parent sees.
                 libc::alarm(20);
                 libc::_exit(if child() { 0 } else { 3 });
             }
             pid => {
-                ctl.fork_parent();
+                ctl.fork_parent().unwrap();
                 assert!(pid > 0, "fork");
                 let mut status = 0;
                 assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
@@ -177,4 +177,29 @@ fn lists_and_shrinkers_are_free_in_both() {
             assert!(turn());
         }
     });
+}
+
+/// Who calls out of turn is told, and nothing is locked or unlocked.
+#[test]
+fn out_of_turn_nothing_happens() {
+    let ctl = &Controller::new(Config::new()).unwrap();
+    let refused = Err(Error::ForkOrder);
+    assert_eq!(ctl.fork_parent(), refused);
+    // SAFETY: in no callback. That `fork_child` does nothing out of turn is what this looks at.
+    unsafe {
+        assert_eq!(ctl.fork_child(), refused);
+        ctl.fork_prepare().unwrap();
+        assert_eq!(ctl.fork_prepare(), refused, "it would wait for itself");
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                assert_eq!((ctl.fork_parent(), ctl.fork_child()), (refused, refused), "another thread")
+            });
+        });
+        ctl.fork_parent().unwrap();
+        assert_eq!(ctl.fork_parent(), refused);
+        assert_eq!(ctl.fork_child(), refused);
+    }
+    let object = ctl.malloc(&ctl.root(), 100, 16).unwrap();
+    assert!(use_all(ctl, 1), "nothing is locked");
+    common::free(ctl, object);
 }

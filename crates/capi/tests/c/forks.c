@@ -60,6 +60,8 @@ int main(int argc, char **argv) {
     OK(ten_controller_new(NULL, &own));
     OK(ten_root(NULL, &roots[0]));
     OK(ten_root(own, &roots[1]));
+    CHECK(ten_fork_parent(own) == TEN_ERR_INVALID && ten_fork_child(own) == TEN_ERR_INVALID);
+    CHECK(strstr(ten_last_error_text(), "first prepare") != NULL);
     CHECK(pthread_atfork(prepare, parent, child) == 0);
     void *kept = ten_malloc(roots[1], 1000);
     CHECK(kept != NULL);

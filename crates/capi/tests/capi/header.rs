@@ -148,7 +148,7 @@ fn null_is_never_followed() {
         });
         let number = if parameters.trim() == "void)" { 0 } else { 1 + commas.count() };
         calls += 1;
-        // NULL is the process's controller there, and the order of the three is the caller's promise: tests/c/forks.c.
+        // NULL is the process's controller there, of which the calls between prepare and parent would wait: tests/c/forks.c.
         if !name.starts_with("ten_fork_") {
             code += &format!("puts(\"{name}\"); fflush(stdout); {name}({});\n", vec!["0"; number].join(", "));
         }

@@ -3,6 +3,8 @@
 use super::caches::CacheList;
 use crate::config::Config;
 use crate::error::{Error, Result};
+#[cfg(not(feature = "loom"))]
+use crate::fork::Forker;
 use crate::group::owner::Owners;
 use crate::group::signal::Signals;
 use crate::group::stock::Stock;
@@ -74,6 +76,8 @@ pub(crate) struct Inner {
     pub(crate) corrupted: AtomicU64,
     pub(crate) classes: Classes,
     pub(crate) reclaimers: Reclaimers,
+    #[cfg(not(feature = "loom"))]
+    pub(crate) forker: Forker,
     pub(crate) chunks: Chunks,
 }
 

@@ -12,6 +12,8 @@ pub(crate) use inner::{Area, Inner, Locked};
 use self::caches::CacheList;
 use crate::config::Config;
 use crate::error::{Error, Result};
+#[cfg(not(feature = "loom"))]
+use crate::fork::Forker;
 use crate::group::Group;
 use crate::group::owner::Owners;
 use crate::group::signal::Signals;
@@ -95,6 +97,8 @@ impl Controller {
                 depots: Depots::none(),
                 indexes: Lock::new(Rank::Indexes, Indexes),
                 reclaimers: Reclaimers::new(),
+                #[cfg(not(feature = "loom"))]
+                forker: Forker::none(),
                 shrinkers: Registry::new(),
                 signals: Signals::new(),
                 forced_bytes: AtomicU64::new(0),

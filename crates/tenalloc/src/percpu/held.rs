@@ -125,11 +125,21 @@ impl<T> All<'_, T> {
     }
 }
 
+impl<T> All<'_, T> {
+    /// Holds them on without this, until [`Areas::unlock_all`] or [`Areas::reset_in_child`]. As all locks are held then that
+    /// the thread could take, its rank checks know nothing of these: another controller's are taken from the top.
+    #[cfg(not(feature = "loom"))]
+    pub(crate) fn keep(self) {
+        (0..self.0.cpus).for_each(|_| crate::sync::released(Rank::Cpu));
+        core::mem::forget(self);
+    }
+}
+
 impl<T> Drop for All<'_, T> {
     fn drop(&mut self) {
-        for cpu in (0..self.0.cpus).rev() {
+        for _ in 0..self.0.cpus {
             crate::sync::released(Rank::Cpu);
-            Areas::go_on(self.0.area(cpu));
         }
+        self.0.go_on_all();
     }
 }

@@ -323,20 +323,23 @@ impl<T> Areas<T> {
             sequences.register_again();
         }
         for cpu in (0..self.cpus).rev() {
-            crate::sync::released(Rank::Cpu);
             let area = self.area(cpu);
             area.gate.reset();
             area.state.stopped.store(0, Release);
         }
     }
 
-    /// Lets go of all areas, of which the guard was forgotten.
+    /// Lets go of all areas.
     ///
     /// # Safety
-    /// The caller has held them since [`lock_all`](Self::lock_all).
+    /// They are held, and [kept](All::keep).
     #[cfg(not(feature = "loom"))]
     pub(crate) unsafe fn unlock_all(&self) {
-        drop(All(self));
+        self.go_on_all();
+    }
+
+    fn go_on_all(&self) {
+        (0..self.cpus).rev().for_each(|cpu| Self::go_on(self.area(cpu)));
     }
 
     /// Goes through the gate; no sequence takes the area once all CPUs were interrupted.

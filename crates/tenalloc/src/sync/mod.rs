@@ -35,9 +35,9 @@ pub(crate) use event::{Event, sleep, wake};
 #[cfg(not(feature = "loom"))]
 pub(crate) use futex::Futex as Raw;
 pub(crate) use rank::Rank;
-pub(crate) use rank::{acquire as acquired, release as released};
 #[cfg(not(feature = "loom"))]
-pub(crate) use rank::{forget_mine, forget_others};
+pub(crate) use rank::forget_others;
+pub(crate) use rank::{acquire as acquired, release as released};
 pub(crate) use ticket::Ticket;
 
 use core::cell::UnsafeCell;
@@ -151,5 +151,12 @@ mod tests {
         let (leaf, tree) = (Lock::new(Rank::Meta, ()), Lock::new(Rank::Tree, ()));
         let _leaf = leaf.lock();
         let _tree = tree.lock();
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "not held")]
+    fn what_is_not_held_is_not_released() {
+        released(Rank::Meta);
     }
 }

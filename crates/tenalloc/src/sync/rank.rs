@@ -28,12 +28,10 @@ pub(crate) fn acquire(_: Rank, _: usize) {}
 #[inline(always)]
 pub(crate) fn release(_: Rank) {}
 #[cfg(all(not(debug_assertions), not(feature = "loom")))]
-pub(crate) fn forget_mine() {}
-#[cfg(all(not(debug_assertions), not(feature = "loom")))]
 pub(crate) fn forget_others() {}
 
 #[cfg(all(debug_assertions, not(feature = "loom")))]
-pub(crate) use checked::{acquire, forget_mine, forget_others, release};
+pub(crate) use checked::{acquire, forget_others, release};
 
 #[cfg(all(debug_assertions, not(feature = "loom")))]
 mod checked {
@@ -90,21 +88,11 @@ mod checked {
 
     pub(crate) fn release(rank: Rank) {
         let Some(t) = me() else { return };
-        if t.held.load(Relaxed) & (1 << rank as u32) == 0 {
-            return; // see `forget_mine`
-        }
+        assert!(t.held.load(Relaxed) & (1 << rank as u32) != 0, "lock order: {rank:?} released and not held");
         if rank == Rank::Cpu && t.cpus.fetch_sub(1, Relaxed) > 1 {
             return;
         }
         t.held.fetch_and(!(1 << rank as u32), Relaxed);
-    }
-
-    /// This thread has every lock of a controller, for a fork, and takes none of them again before it lets go of all; the
-    /// next controller, if there is one, it takes from the top.
-    pub(crate) fn forget_mine() {
-        let Some(t) = me() else { return };
-        t.held.store(0, Relaxed);
-        t.cpus.store(0, Relaxed);
     }
 
     /// In the child of a fork: the other threads are not there, and who has their ids next holds nothing.

@@ -111,3 +111,69 @@ fn objects_of_groups_in_turns_lie_in_runs() {
         tenant.go(&ctl);
     }
 }
+
+/// Waves of several threads, in runs some of which no slab has room for: nobody gets what another has, each object is its group's,
+/// and in the end nothing is left.
+fn waves(ctl: &Controller, move_to: &(dyn Fn(u64) + Sync)) {
+    const THREADS: u64 = 6;
+    // A slab has eight of them, and a miss brings up to 32.
+    let cache = &ctl.cache(&CacheConfig::new("large", 3000)).unwrap();
+    let tenant = |at: u64| ctl.root().create(&format!("thread-{at}")).unwrap();
+    let (mut send, receive): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| std::sync::mpsc::channel()).unzip();
+    send.rotate_left(1);
+    std::thread::scope(|s| {
+        for ((at, inbox), to) in (0..).zip(receive).zip(send) {
+            let group = tenant(at);
+            s.spawn(move || {
+                let mut random = Random(at);
+                for wave in 0..60u64 {
+                    let number = 20 + random.below(150) as u64;
+                    let objects = (0..number).map(|n| {
+                        move_to(random.next());
+                        let object = cache.alloc(&group).unwrap().cast::<[u64; 2]>();
+                        // SAFETY: fresh and large enough.
+                        unsafe { object.write([at, wave << 32 | n]) };
+                        object.as_ptr().expose_provenance()
+                    });
+                    to.send((group.clone(), at, wave, objects.collect::<Vec<_>>())).unwrap();
+                    // Another thread's, in another order.
+                    let (owner, at, wave, mut objects): (Group, _, _, Vec<usize>) = inbox.recv().unwrap();
+                    let mut numbers = BTreeSet::new();
+                    while !objects.is_empty() {
+                        let object = objects.swap_remove(random.below(objects.len()));
+                        let object = std::ptr::with_exposed_provenance_mut::<[u64; 2]>(object);
+                        // SAFETY: live, and given away by who had it.
+                        let [by, n] = unsafe { object.read() };
+                        assert_eq!((by, n >> 32), (at, wave));
+                        assert!(numbers.insert(n));
+                        let object = NonNull::new(object.cast()).unwrap();
+                        let of = ctl.group_of_object(object).unwrap().unwrap();
+                        assert_eq!(of.path().to_string(), owner.path().to_string());
+                        free(ctl, object);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(ctl.root().exact(), 0);
+    assert_eq!(cache.stat().objects, 0);
+    ctl.root().children().for_each(|group| group.remove().unwrap());
+    ctl.trim();
+    assert_eq!(ctl.slab_bytes(), 0);
+}
+
+#[test]
+fn what_one_has_nobody_else_gets() {
+    waves(&Controller::new(tenalloc::Config::new()).unwrap(), &|_| {});
+}
+
+/// On a machine of 2 nodes and 16 CPUs, between which all threads are moved at random.
+#[test]
+fn nor_on_many_cpus() {
+    let (_, ctl) = lean(2, 16);
+    waves(&ctl, &|random| {
+        if random % 8 == 0 {
+            ctl.set_cpu((random >> 32) as u16 % 16);
+        }
+    });
+}

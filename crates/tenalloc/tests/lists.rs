@@ -1,63 +1,15 @@
 //! list_lru in the words of the design. Numbers in brackets: the tests of reference/linux.md, section 4.4.
 
 mod common;
+#[path = "lists/family.rs"]
+mod family;
+
 use common::{Random, lean, machine};
+use family::{OFFSET, add, del, family, item, make, number, on};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Barrier;
-use tenalloc::{Cache, CacheConfig, Controller, Group, ListLru, LruItem, LruStatus};
-
-/// A test object: a number, then the item.
-const OFFSET: usize = 8;
-
-fn family(ctl: &Controller) -> (Cache, ListLru) {
-    let cache = ctl.cache(&CacheConfig::new("inode", 64)).unwrap();
-    (cache, ListLru::new(ctl, OFFSET).unwrap())
-}
-
-fn make(cache: &Cache, group: &Group, lru: &ListLru, number: u64) -> NonNull<u8> {
-    let object = cache.alloc_lru(group, lru).unwrap();
-    // SAFETY: the object is 64 bytes, aligned to 8, and ours.
-    unsafe { object.cast::<u64>().write(number) };
-    object
-}
-
-fn number(object: NonNull<u8>) -> u64 {
-    // SAFETY: written by `make`.
-    unsafe { object.cast::<u64>().read() }
-}
-
-fn add(lru: &ListLru, object: NonNull<u8>) -> bool {
-    // SAFETY: objects of these tests are live, with an item at the offset.
-    unsafe { lru.add(object) }
-}
-
-fn del(lru: &ListLru, object: NonNull<u8>) -> bool {
-    // SAFETY: as in `add`.
-    unsafe { lru.del(object) }
-}
-
-fn item<'a>(object: NonNull<u8>) -> &'a LruItem {
-    // SAFETY: as in `add`.
-    unsafe { object.add(OFFSET).cast().as_ref() }
-}
-
-/// The numbers on a list, oldest first.
-fn on(lru: &ListLru, group: &Group, node: u8) -> Vec<u64> {
-    let mut all = Vec::new();
-    let mut budget = u64::MAX;
-    lru.walk(
-        group,
-        node,
-        &mut budget,
-        |o| {
-            all.push(number(o));
-            LruStatus::Skip
-        },
-        |_| {},
-    );
-    all
-}
+use tenalloc::{Controller, Group, LruItem, LruStatus};
 
 #[test]
 fn an_object_is_on_the_list_of_its_group_and_node() {

@@ -301,8 +301,7 @@ fn reclaim_ends_when_its_time_is_over() {
     /// Each call takes until a deadline that was set before it is surely over.
     struct Endless {
         calls: AtomicU64,
-        time: Mutex<Duration>,
-        turn: (Mutex<()>, Condvar),
+        time: (Mutex<Duration>, Condvar),
     }
     impl Shrink for Endless {
         fn count(&self, _: &Group, _: u8) -> u64 {
@@ -310,10 +309,11 @@ fn reclaim_ends_when_its_time_is_over() {
         }
         fn scan(&self, _: &Group, _: u8, number: u64) -> Scanned {
             self.calls.fetch_add(1, SeqCst);
-            let (start, time) = (std::time::Instant::now(), *self.time.lock().unwrap());
-            let mut turn = self.turn.0.lock().unwrap();
-            while start.elapsed() <= time {
-                turn = self.turn.1.wait_timeout(turn, time).unwrap().0;
+            let start = std::time::Instant::now();
+            let mut time = self.time.0.lock().unwrap();
+            while start.elapsed() <= *time {
+                let rest = *time;
+                time = self.time.1.wait_timeout(time, rest).unwrap().0;
             }
             Scanned { looked_at: number, ..Scanned::default() }
         }
@@ -321,18 +321,15 @@ fn reclaim_ends_when_its_time_is_over() {
     let (_, ctl) = machine(1, 1);
     let owner = ctl.root().owner();
     owner.try_charge(5000).unwrap();
-    let endless: &'static Endless = Box::leak(Box::new(Endless {
-        calls: AtomicU64::new(0),
-        time: Mutex::default(),
-        turn: Default::default(),
-    }));
+    let endless: &'static Endless =
+        Box::leak(Box::new(Endless { calls: AtomicU64::new(0), time: Default::default() }));
     let _place = ctl.add_shrinker(endless).unwrap();
     let got = ctl.root().reclaim_within(1, Duration::ZERO).unwrap_err();
     assert!(got.out_of_time && endless.calls.load(SeqCst) == 0, "{got:?}");
     // Where the time is over before the first call comes, because this thread did not run, it is given more.
     let mut time = Duration::from_millis(5);
     while endless.calls.load(SeqCst) == 0 {
-        *endless.time.lock().unwrap() = time;
+        *endless.time.0.lock().unwrap() = time;
         let got = ctl.root().reclaim_within(1, time).unwrap_err();
         assert!(got.out_of_time && endless.calls.load(SeqCst) <= 1, "{got:?}");
         time *= 2;

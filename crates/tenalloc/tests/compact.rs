@@ -2,7 +2,7 @@
 //! threads that allocate, free and take memory out of use meanwhile.
 
 mod common;
-use common::{Random, free, lean, machine};
+use common::{Finally, Random, free, lean, machine};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -248,17 +248,20 @@ fn others_work_meanwhile() {
     let book = Book::leak();
     let (_, ctl) = lean(2, 2);
     let (cache, groups) = (movable(&ctl, book), [0, 1].map(|i| ctl.root().create(&format!("g{i}")).unwrap()));
-    let done = AtomicBool::new(false);
+    let (done, failed) = (AtomicBool::new(false), AtomicBool::new(false));
     let moved = AtomicU64::new(0);
     std::thread::scope(|s| {
+        let _done = Finally(|| done.store(true, SeqCst));
         let workers: Vec<_> = groups
             .iter()
             .enumerate()
             .map(|(me, group)| {
-                let (ctl, cache) = (&ctl, &cache);
+                let (ctl, cache, moved, failed) = (&ctl, &cache, &moved, &failed);
                 s.spawn(move || {
                     let mut random = Random(me as u64);
-                    for _ in 0..12 {
+                    // Until some were moved meanwhile, however late those come who move them.
+                    let go_on = |round| round < 12 || moved.load(SeqCst) == 0 && !failed.load(SeqCst);
+                    for _ in (0..).take_while(|round| go_on(*round)) {
                         for number in (0..8000).filter(|n| n % 2 == me as u64) {
                             if !book.at.lock().unwrap().contains_key(&number) {
                                 book.add(cache, group, number);
@@ -273,6 +276,7 @@ fn others_work_meanwhile() {
             .collect();
         for _ in 0..2 {
             s.spawn(|| {
+                let _failed = Finally(|| failed.store(true, SeqCst));
                 while !done.load(SeqCst) {
                     moved.fetch_add(cache.compact(500).moved, SeqCst);
                 }
@@ -285,7 +289,6 @@ fn others_work_meanwhile() {
             }
         });
         workers.into_iter().for_each(|w| w.join().unwrap());
-        done.store(true, SeqCst);
     });
     let live = book.check(&ctl, |number| groups[number as usize % 2].clone());
     let own =

@@ -110,13 +110,14 @@ impl Places {
 /// The last beat. (A thread that fails sends none: the others then wait for it, and the watchdog tells.)
 const DONE: u64 = u64::MAX;
 
-/// Ends the process if `beats` stop for a minute.
+/// Ends the process if `beats` stop for a minute, second by second: while the whole machine stands still it counts one.
 fn watch(beats: &mpsc::Receiver<u64>, places: &Places) {
-    let mut last = 0;
+    let (mut last, mut seconds) = (0, 0);
     loop {
-        match beats.recv_timeout(Duration::from_secs(60)) {
+        match beats.recv_timeout(Duration::from_secs(1)) {
             Ok(DONE) | Err(mpsc::RecvTimeoutError::Disconnected) => return,
-            Ok(round) => last = round,
+            Ok(round) => (last, seconds) = (round, 0),
+            Err(mpsc::RecvTimeoutError::Timeout) if seconds < 60 => seconds += 1,
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 eprintln!("no progress for 60 s in round {last}:");
                 for (name, place) in THREADS.iter().zip(&places.0) {

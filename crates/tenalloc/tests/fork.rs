@@ -24,7 +24,7 @@ fn fork(ctl: &Controller, child: impl FnOnce() -> bool) {
             0 => {
                 ctl.fork_child().unwrap();
                 // A child that hangs is killed, which the parent sees.
-                libc::alarm(20);
+                libc::alarm(300);
                 libc::_exit(if child() { 0 } else { 3 });
             }
             pid => {
@@ -98,15 +98,16 @@ fn forks(ctl: &Controller, number: u64) {
     let charge = kept.exact();
     let (end, rounds) = (&AtomicBool::new(false), &AtomicU64::new(0));
     std::thread::scope(|s| {
-        for at in 0..8 {
-            s.spawn(move || work(ctl, at, end, rounds));
-        }
+        let workers: Vec<_> = (0..8).map(|at| s.spawn(move || work(ctl, at, end, rounds))).collect();
         let _ends = Ends(end);
+        // There is something going on before the first fork, however late they come.
+        while rounds.load(Relaxed) < 8 && !workers.iter().all(|worker| worker.is_finished()) {
+            std::thread::yield_now();
+        }
         for n in 0..number {
             fork(ctl, || use_all(ctl, n) && kept.exact() == charge);
         }
     });
-    assert!(rounds.load(Relaxed) > 0);
     common::free(ctl, object);
     kept.remove().unwrap();
     assert_eq!(ctl.root().exact(), 0, "what children did is theirs alone");

@@ -16,10 +16,10 @@
 
 mod common;
 mod kernel_common;
-use common::{Random, free, lean, machine};
+use common::{Finally, Random, free, lean, machine};
 use kernel_common::{Sent, add};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc;
 use tenalloc::{CacheConfig, Config, Controller, Error, Group, ListLru, LruStatus, Scanned, Shrinker};
 
@@ -45,7 +45,8 @@ fn t25_kfree_rcu() {
 }
 
 /// A cache is destroyed while its last objects are still being freed elsewhere: the destruction is refused until they
-/// are back, and then their charge is right although the cache's record is already used for another cache.
+/// are back, and then their charge is right although the cache's record is already used for another cache. In every
+/// tenth round the free waits for the first refusal, and then races with the next attempt.
 #[test]
 fn t26_kfree_rcu_wq_destroy() {
     let ctl = Controller::new(Config::new()).unwrap();
@@ -54,10 +55,15 @@ fn t26_kfree_rcu_wq_destroy() {
     for round in 0..3000 {
         let cache = ctl.cache(&CacheConfig::new("wq", 64).sheaf(0)).unwrap();
         let object = Sent(cache.alloc(&g).unwrap());
+        let go = AtomicBool::new(round % 10 > 0);
         std::thread::scope(|s| {
-            let ctl = &ctl;
+            let (ctl, go) = (&ctl, &go);
+            let _go = Finally(|| go.store(true, SeqCst));
             s.spawn(move || {
                 let object = object;
+                while !go.load(SeqCst) {
+                    std::thread::yield_now();
+                }
                 free(ctl, object.0);
             });
             let mut cache = Some(cache);
@@ -66,7 +72,7 @@ fn t26_kfree_rcu_wq_destroy() {
                     Ok(()) => {}
                     Err(Error::CacheBusy { objects: 1 }) => {
                         refused += 1;
-                        std::hint::spin_loop();
+                        go.store(true, SeqCst);
                         cache = Some(c);
                     }
                     Err(e) => panic!("{e}"),
@@ -76,7 +82,7 @@ fn t26_kfree_rcu_wq_destroy() {
         });
         assert_eq!((g.exact(), ctl.slab_bytes()), (0, 0), "round {round}");
     }
-    assert!(refused > 0, "the two never met");
+    assert!(refused >= 300, "the free waited for it in every tenth round");
 }
 
 /// Destroying a cache with a live object is refused and says how many; the object and the cache are as good as before.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
+use std::time::Duration;
 use tenalloc::page::Simulated;
 use tenalloc::{
     Background, Cache, CacheConfig, Config, Controller, Error, FutureExt, Group, Registration, Scanned,
@@ -216,6 +217,20 @@ fn the_background_keeps_groups_under_high() {
     assert!(b.calls().0 > 0 && groups[0].current() <= groups[0].high());
     drop(groups);
     assert_eq!(b.ctl.stat().removed_held, 0, "it holds no group any more");
+}
+
+/// A slice of time may be over before anything could be had in it, because the thread had no CPU or a shrinker is slow: the
+/// group is not forgotten, or who waits for it would wait for ever.
+#[test]
+fn a_group_that_gave_nothing_in_a_slice_is_not_forgotten() {
+    let b = bed();
+    let background = Background::builder(&b.ctl).slice(Duration::ZERO).start().unwrap();
+    let g = b.ctl.root().create("g").unwrap();
+    g.set_high(100 * b.charge()).unwrap();
+    b.fill(&g, 103);
+    block_on(g.below_high());
+    assert!(g.current() <= g.high() && b.calls().0 == 0 && b.calls().1 > 0, "{:?}", b.calls());
+    background.stop().unwrap();
 }
 
 /// Where the overage is worth a wait the charge itself reclaims, background or not.

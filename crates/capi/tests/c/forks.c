@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
         const pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
-            alarm(60); /* a child that hangs ends, which the parent sees */
+            alarm(300); /* a child that hangs ends, which the parent sees */
             CHECK(((char *)kept)[999] == 5);
             OK(ten_free(own, kept));
             use(roots[0], "child", 5);

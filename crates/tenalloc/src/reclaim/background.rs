@@ -15,6 +15,9 @@ use std::string::String;
 use std::sync::Arc;
 use std::thread::{Builder as Thread, JoinHandle};
 
+/// What a slice of no time grows to first.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// What the thread shares with its handle.
 #[derive(Default)]
 struct Shared {
@@ -52,7 +55,8 @@ impl BackgroundBuilder {
         Self { margin: bytes, ..self }
     }
 
-    /// The time that one group has at a time when several are above their `high`; 20 ms by default.
+    /// The time that one group has at a time when several are above their `high`; 20 ms by default. While groups give
+    /// nothing in theirs, because a shrinker is slow or the thread has no CPU, it doubles from one group to the next.
     pub fn slice(self, time: Duration) -> Self {
         Self { slice: time, ..self }
     }
@@ -72,20 +76,23 @@ impl BackgroundBuilder {
 
     fn run(self, shared: &Shared, present: Present) {
         let inner = present.0.inner();
+        let mut slice = self.slice;
         loop {
             let seen = inner.signals.bell.count();
             if shared.stop.load(SeqCst) {
                 return;
             }
-            if !inner.take_passed(|node| self.lower(inner, node, shared)) {
+            if !inner.take_passed(|node| self.lower(inner, node, shared, &mut slice)) {
+                slice = self.slice;
                 inner.signals.bell.wait(seen, inner.chunks.pause());
                 inner.chunks.tick();
             }
         }
     }
 
-    /// Brings a group to its `high`, or as far as one slice of time goes.
-    fn lower(&self, inner: &Inner, node: &Node, shared: &Shared) {
+    /// Brings a group to its `high`, or as far as one slice of time goes. A slice that brings nothing doubles the next:
+    /// sometime there is one in which the group gives something, or was asked for all that it has.
+    fn lower(&self, inner: &Inner, node: &Node, shared: &Shared, slice: &mut Duration) {
         if shared.stop.load(SeqCst) {
             return;
         }
@@ -97,11 +104,14 @@ impl BackgroundBuilder {
             return;
         }
         let wanted = over.saturating_add(self.margin);
-        let got = inner.reclaim_within(&group, wanted, Some(self.slice));
+        let got = inner.reclaim_within(&group, wanted, Some(*slice));
         inner.drain_within(node);
         shared.bytes.fetch_add(got.bytes, SeqCst);
         shared.runs.fetch_add(1, SeqCst);
-        if got.out_of_time && got.bytes > 0 && group.current() > group.high() {
+        if got.out_of_time && group.current() > group.high() {
+            if got.bytes == 0 {
+                *slice = slice.saturating_mul(2).max(SHORTEST);
+            }
             inner.tell_reclaimers(node); // the others first
         }
     }
@@ -153,7 +163,7 @@ impl Background {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Stops the thread and waits for it: for a shrinker that it is calling, at most.
+    /// Stops the thread and waits for it: for the slice of time that it is in and a shrinker that it is calling, at most.
     ///
     /// # Errors
     /// A shrinker's panic ended it before.

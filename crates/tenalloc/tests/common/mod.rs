@@ -25,6 +25,15 @@ pub fn free(ctl: &Controller, object: NonNull<u8>) {
     unsafe { ctl.free(object) }.unwrap();
 }
 
+/// Does something at its end, also where a check failed: other threads may be waiting for this one.
+pub struct Finally<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for Finally<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Splitmix64: the same numbers in every run.
 pub struct Random(pub u64);
 

@@ -34,7 +34,7 @@ use core::ptr::{NonNull, null_mut};
 ///
 /// At a limit the allocation fails, and most of Rust takes that for the end: `Vec::push` aborts the process. Give a
 /// group that is to survive its limit room in time (`high`, shrinkers), or use what can fail (`try_reserve`,
-/// [`Owned`](crate::Owned), [`GroupAlloc`](crate::GroupAlloc)).
+/// [`Owned`](crate::Owned), `GroupAlloc` of the feature `allocator-api2`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Global;
 

@@ -26,7 +26,7 @@ run: ## replay the recorded trace data/small: a table here, a page with charts i
 	@echo "The same with charts, for a browser: file://$(CURDIR)/out/report.html"
 
 test: ## everything that must hold: format, lints, documentation, all tests, models of the lock-free parts
-	@scripts/need rust cc lints
+	@scripts/need rust cc cxx lints
 	@$(MAKE) --no-print-directory lint doc models unit programs-short
 
 lint: ## format and lints
@@ -42,7 +42,7 @@ models: ## loom: every order of memory accesses of the lock-free parts
 unit: ## all tests, and the library's examples
 	$(CARGO) test --workspace --features tenalloc/std,tenalloc/allocator-api2 --locked $(TESTFLAGS)
 	@set -e; for e in tenants charge_only requests layer; do \
-		$(CARGO) run --quiet --locked -p tenalloc --features std --example $$e >/dev/null; echo "example $$e ... ok"; done
+		$(BUILT)/debug/examples/$$e >/dev/null; echo "example $$e ... ok"; done
 
 malloc: ## out/libtenalloc-malloc.so: for LD_PRELOAD, see docs/malloc.md
 	@scripts/need rust cc
@@ -50,8 +50,9 @@ malloc: ## out/libtenalloc-malloc.so: for LD_PRELOAD, see docs/malloc.md
 	@install -D -m 755 $(BUILT)/malloc/libtenalloc_malloc.so out/libtenalloc-malloc.so
 
 programs-short: malloc
-	@if command -v python3 >/dev/null; then scripts/programs out/libtenalloc-malloc.so --short; \
-		else echo "skipped: programs under the preload: no python3"; fi
+	@if python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null; then \
+		scripts/programs out/libtenalloc-malloc.so --short; \
+		else echo "skipped: programs under the preload: no python3 of 3.9 or newer"; fi
 
 programs: malloc ## real programs under the preload, beside glibc, mimalloc, jemalloc (root: gets Debian packages; ~15 minutes)
 	@scripts/programs out/libtenalloc-malloc.so --install --json out/programs.json

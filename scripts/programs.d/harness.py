@@ -42,7 +42,9 @@ class Malloc:
         self.name, self.library, self.settings = name, library, dict(settings)
 
     def environment(self):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("TENALLOC_") and k != "LD_PRELOAD"}
+        # What a git hook or a make around this says is not for the git and the make that run here.
+        ours = ("TENALLOC_", "GIT_", "MAKE", "MFLAGS", "LD_PRELOAD")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         env.update(LC_ALL="C", TZ="UTC", HOME=os.environ.get("HOME", "/"), **self.settings)
         if self.library:
             env["LD_PRELOAD"] = self.library

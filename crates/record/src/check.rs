@@ -199,16 +199,10 @@ fn namespace(root: &Root) -> Option<Problem> {
 mod tests {
     use super::*;
     use crate::root::fake;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     fn machine(fake: &fake::Machine, is_root: bool) -> Machine {
         Machine { root: fake.root(), search: fake.root().path("/bin").display().to_string(), is_root }
-    }
-
-    fn program(fake: &fake::Machine, name: &str, script: &str) {
-        fake.put(&format!("/bin/{name}"), script);
-        let place = fake.root().path(format!("/bin/{name}"));
-        fs::set_permissions(place, fs::Permissions::from_mode(0o755)).expect("a mode");
     }
 
     fn options(fake: &fake::Machine, words: &[&str]) -> Options {
@@ -254,8 +248,8 @@ mod tests {
         for event in ["kmem/kmalloc", "kmem/kfree", "kmem/kmem_cache_alloc", "kmem/kmem_cache_free"] {
             fake.put(&format!("/sys/kernel/debug/tracing/events/{event}/id"), "1\n");
         }
-        program(&fake, "perf", "#!/bin/sh\necho perf version 5.4.1\n");
-        program(&fake, "true", "#!/bin/sh\n");
+        fake.program("perf", "#!/bin/sh\necho perf version 5.4.1\n");
+        fake.program("true", "#!/bin/sh\n");
         let plan = plan(&options(&fake, &["true"]), &machine(&fake, false)).expect("a plan");
         assert_eq!(plan.events.len(), 4);
         assert_eq!(plan.hierarchy.map(|hierarchy| hierarchy.id), Some(4));

@@ -211,13 +211,9 @@ mod tests {
 
     #[test]
     fn a_perf_that_fails_is_a_problem_with_its_own_words() {
-        use std::os::unix::fs::PermissionsExt;
-        let machine = Machine::new(&[(
-            "/bin/perf",
-            "#!/bin/sh\necho 'E: linux-perf-6.12 is not installed.'\nexit 1\n",
-        )]);
+        let machine = Machine::new(&[]);
+        machine.program("perf", "#!/bin/sh\necho 'E: linux-perf-6.12 is not installed.'\nexit 1\n");
         let bin = machine.root().path("/bin");
-        std::fs::set_permissions(bin.join("perf"), std::fs::Permissions::from_mode(0o755)).expect("a mode");
         let problem = find(&machine.root(), None, &bin.display().to_string()).expect_err("a broken perf");
         assert!(problem.what.contains("linux-perf-6.12 is not installed"), "{problem}");
     }

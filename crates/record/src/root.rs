@@ -54,6 +54,8 @@ impl Root {
 pub(crate) mod fake {
     use super::Root;
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
 
     pub(crate) struct Machine {
         folder: tempfile::TempDir,
@@ -72,6 +74,21 @@ pub(crate) mod fake {
             let place = self.root().path(path);
             fs::create_dir_all(place.parent().expect("a file in a folder")).expect("folders");
             fs::write(place, text).expect("a file");
+        }
+
+        /// A script at `/bin/NAME` that can be run.
+        ///
+        /// A process of its own writes it: were it this one, a child that another test starts meanwhile would hold the
+        /// file open for writing until it runs its program, and the script could not be run ("Text file busy").
+        pub(crate) fn program(&self, name: &str, script: &str) {
+            let source = format!("/sources/{name}");
+            self.put(&source, script);
+            let folder = self.root().path("/bin");
+            fs::create_dir_all(&folder).expect("a folder");
+            let place = folder.join(name);
+            let done = Command::new("cp").arg(self.root().path(source)).arg(&place).status();
+            assert!(done.expect("cp runs").success());
+            fs::set_permissions(place, fs::Permissions::from_mode(0o755)).expect("a mode");
         }
 
         pub(crate) fn root(&self) -> Root {

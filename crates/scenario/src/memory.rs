@@ -113,7 +113,20 @@ mod tests {
         assert!(matches!(allowed(Some(u64::MAX)), Err(Error::Refused(text)) if text.contains("--memory")));
         assert_eq!(allowed(Some(1)).ok(), Some(1));
         assert!(allowed(None).is_ok_and(|bytes| bytes > 0 && bytes <= MOST));
-        let now = resident();
-        assert!(peak() >= now, "{now:?} {:?}", peak());
+    }
+
+    /// The kernel adds up what is resident only now and then, other tests run in this process, and pages may be swapped out:
+    /// nothing exact is said of two readings, but that what was there once was there.
+    #[test]
+    fn memory_that_was_used_is_counted() {
+        let block = std::hint::black_box(vec![1_u8; 32 << 20]);
+        let (now, most) = (resident(), peak());
+        drop(block);
+        match (now, most, peak()) {
+            (Some(now), Some(most), Some(after)) => {
+                assert!(now > 1 << 20 && most > 16 << 20 && after > 16 << 20, "{now} {most} {after}");
+            }
+            unknown => println!("skipped: /proc/self/status does not tell: {unknown:?}"),
+        }
     }
 }

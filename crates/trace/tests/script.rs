@@ -21,6 +21,8 @@ fn the_text_of_the_small_trace_says_what_the_file_says() {
         .arg(nothing.path())
         .arg("-i")
         .arg(folder.join("perf.data"))
+        .env("PERF_CONFIG", "/dev/null")
+        .env("LC_ALL", "C")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
@@ -31,7 +33,9 @@ fn the_text_of_the_small_trace_says_what_the_file_says() {
     let input = std::io::BufReader::new(perf.stdout.take().unwrap());
     let options = Options { sidecar: Some(folder.clone()), ..Options::default() };
     let text = read_script(input, &options, &mut |_| {});
-    if !perf.wait().unwrap().success() && text.is_err() {
+    // A perf that fails because nobody reads its text any more is no such perf.
+    let all_was_read = text.as_ref().map_or_else(|e| e.to_string().contains("the input is empty"), |_| true);
+    if !perf.wait().unwrap().success() && all_was_read {
         println!("skipped: this perf cannot print the trace");
         return;
     }

@@ -1,6 +1,6 @@
 //! Files appear whole or not at all, streams may close, and nothing is written where it cannot be.
 
-use super::support::{ended, names, replay, run, script, small};
+use super::support::{copied, ended, names, replay, run, script, small, unprivileged};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -47,16 +47,11 @@ fn a_disk_without_room_is_told_after_it() {
 fn a_folder_that_may_not_be_written_to_is_told_in_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let trace = at.join("script.txt");
-    fs::copy(script(), &trace).expect("a copy");
-    let binary = at.join("tenalloc");
-    fs::copy(env!("CARGO_BIN_EXE_tenalloc"), &binary).expect("a copy");
+    let trace = copied(&script(), at.join("script.txt"), 0o644);
     fs::create_dir(at.join("closed")).expect("a folder");
     fs::set_permissions(at.join("closed"), fs::Permissions::from_mode(0o555)).expect("a mode");
     fs::set_permissions(at, fs::Permissions::from_mode(0o755)).expect("a mode");
-    let Some(mut command) = super::support::unprivileged(&binary) else {
-        return println!("skipped: neither an ordinary user nor setpriv");
-    };
+    let Some(mut command) = unprivileged(at) else { return };
     let target = at.join("closed/out");
     let ended = run(command.arg("replay").arg(&trace).arg("-o").arg(&target)).with(1);
     let expected = format!("tenalloc: cannot write {}: Permission denied (os error 13)\n", target.display());

@@ -68,7 +68,7 @@ fn what_cannot_be_is_told_in_a_line() {
         (vec!["muchun", "--memory", "8000TiB"], "free here"),
         (vec!["muchun", "--groups", "10", "--users", "11"], "10 groups"),
         (vec!["bharata", "--memory", "20MiB"], "a single container"),
-        (vec!["bharata", "--mounts", "7", "--memory", "4000000MiB"], "free here"),
+        (vec!["bharata", "--mounts", "7", "--memory", "4000000000MiB"], "free here"),
     ] {
         let ended = scenario(&args).with(2);
         assert!(ended.err.contains(word) && ended.err.lines().count() == 1, "{args:?}: {}", ended.err);

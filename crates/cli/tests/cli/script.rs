@@ -38,6 +38,8 @@ fn what_perf_script_prints_gives_the_same_truth() {
     let perf = Command::new("perf")
         .args(["script", "--kallsyms=/dev/null", "-F", "comm,tid,cpu,time,event,trace", "-i"])
         .arg(small().join("perf.data"))
+        .env("PERF_CONFIG", "/dev/null")
+        .env("LC_ALL", "C")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn();
@@ -49,10 +51,13 @@ fn what_perf_script_prints_gives_the_same_truth() {
         .stdin(text)
         .output()
         .expect("it runs");
-    if !perf.wait().expect("perf ends").success() {
+    let ended = ended(replay);
+    // A perf that fails because nobody reads its text any more is no such perf.
+    let all_was_read = ended.code == Some(0) || ended.err.contains("the input is empty");
+    if !perf.wait().expect("perf ends").success() && all_was_read {
         return println!("skipped: this perf cannot read the recording");
     }
-    let ended = ended(replay).with(0);
+    let ended = ended.with(0);
     let report: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
     assert_eq!(report["trace"]["events"], 529_874);
     assert_eq!(

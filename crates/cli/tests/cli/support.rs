@@ -1,5 +1,6 @@
 //! A command to be run and what came of it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -68,18 +69,36 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The binary as an ordinary user, if that can be done here. What it reads must be readable by everybody.
-pub(crate) fn unprivileged(binary: &Path) -> Option<Command> {
-    if !rustix::process::geteuid().is_root() {
-        return Some(Command::new(binary));
+/// A copy with a mode that lets others use it, whatever the umask of this checkout was.
+///
+/// A process of its own writes it: were it this one, the children that other tests start meanwhile would hold the file
+/// open for writing until they run their programs, and nobody could run it until then ("Text file busy").
+pub(crate) fn copied(from: &Path, to: PathBuf, mode: u32) -> PathBuf {
+    let done = Command::new("cp").arg("--").args([from, &to]).status().expect("cp runs");
+    assert!(done.success(), "{}", to.display());
+    std::fs::set_permissions(&to, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    to
+}
+
+/// The command as an ordinary user, copied into `folder`, as its own may be closed to others; `None`, and it is said why:
+/// that cannot be done here. What it reads must be readable by everybody.
+pub(crate) fn unprivileged(folder: &Path) -> Option<Command> {
+    let binary = copied(Path::new(env!("CARGO_BIN_EXE_tenalloc")), folder.join("tenalloc"), 0o755);
+    let command = || {
+        let mut command = Command::new(&binary);
+        if rustix::process::geteuid().is_root() {
+            // By its path: a test may set another PATH.
+            command = Command::new("/usr/bin/setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]).arg(&binary);
+        }
+        command.stdin(Stdio::null());
+        command
+    };
+    // setpriv may be missing, or not allowed to; the place of temporary files may be closed to that user, or to programs.
+    let tried = command().arg("--version").output();
+    if tried.as_ref().is_ok_and(|output| output.status.success()) {
+        return Some(command());
     }
-    let mut command = Command::new("/usr/bin/setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-    // setpriv may be missing, or not allowed to.
-    let works = Command::new("/usr/bin/setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", "true"])
-        .stderr(Stdio::null())
-        .status();
-    command.arg(binary);
-    works.is_ok_and(|status| status.success()).then_some(command)
+    println!("skipped: an ordinary user cannot run the command from {}: {tried:?}", folder.display());
+    None
 }

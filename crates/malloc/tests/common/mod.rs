@@ -13,14 +13,18 @@ pub fn library() -> &'static Path {
         if let Some(given) = std::env::var_os("TENALLOC_MALLOC_LIBRARY") {
             return given.into();
         }
+        // Where this test was built to, whatever the environment says about it, and from which folder.
+        let test = std::env::current_exe().unwrap();
+        let target = test.ancestors().nth(3).unwrap();
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--profile", "test", "--locked", "-p", "tenalloc-malloc"])
+            .args(["build", "--profile", "test", "--locked", "-p", "tenalloc-malloc", "--target-dir"])
+            .arg(target)
+            .env_remove("CARGO_BUILD_TARGET")
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .expect("cargo");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        let test = std::env::current_exe().unwrap();
-        test.ancestors().nth(3).unwrap().join("debug/libtenalloc_malloc.so")
+        target.join("debug/libtenalloc_malloc.so")
     })
 }
 

@@ -52,11 +52,19 @@ fn open(browser: &str, folder: &Path, page: &str, dark: bool, log: &Path) -> Chi
     let scheme = if dark { 0 } else { 1 };
     Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        // A machine that steals its time makes no process of it hang, and a small /dev/shm is no matter.
+        .args([
+            "--disable-gpu-watchdog",
+            "--disable-hang-monitor",
+            "--disable-dev-shm-usage",
+            "--disable-breakpad",
+        ])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--enable-logging=stderr", "--v=0", "--window-size=1400,1000", "--dump-dom"])
         .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
         .arg(format!("--user-data-dir={}", folder.join(format!("profile-{scheme}")).display()))
         .arg(format!("file://{}/{page}", folder.display()))
+        .env("HOME", folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(fs::File::create(log).expect("log"))
@@ -64,14 +72,15 @@ fn open(browser: &str, folder: &Path, page: &str, dark: bool, log: &Path) -> Chi
         .expect("starts the browser")
 }
 
-/// Waits for the browser to end by itself; after a minute it is ended.
+/// Waits for the browser to end by itself. It takes seconds; the limit is there for one that hangs, and far enough away
+/// that no slow machine meets it.
 fn end(mut child: Child) {
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + Duration::from_secs(600);
     while child.try_wait().expect("waits").is_none() {
         if Instant::now() > limit {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("the browser did not end within a minute");
+            panic!("the browser did not end within ten minutes");
         }
         std::thread::park_timeout(Duration::from_millis(20));
     }

@@ -26,7 +26,7 @@ run: ## replay the recorded trace data/small: a table here, a page with charts i
 	@echo "The same with charts, for a browser: file://$(CURDIR)/out/report.html"
 
 test: ## everything that must hold: format, lints, documentation, all tests, models of the lock-free parts
-	@scripts/need rust cc cxx lints
+	@scripts/need rust cc lints
 	@$(MAKE) --no-print-directory lint doc models unit programs-short
 
 lint: ## format and lints

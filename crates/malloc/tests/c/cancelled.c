@@ -46,7 +46,7 @@ static void read_a_line(int file)
 int main(int argc, char **argv)
 {
     CHECK(argc == 2 && mkfifo(argv[1], 0600) == 0);
-    alarm(60);
+    alarm(600);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, works, NULL) == 0);
     while (!number) usleep(100);

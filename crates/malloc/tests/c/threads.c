@@ -133,7 +133,7 @@ static void forks(int number)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
-            alarm(30); /* a child that hangs ends, which the parent sees */
+            alarm(600); /* a child that hangs ends, which the parent sees */
             uint64_t random = i + 1;
             for (int n = 0; n < 20; n++) unmake(make(&random), &random);
             if (i % 10 == 0) {
@@ -199,7 +199,7 @@ static void reports(const char *path)
     void *held[ROUNDS];
     FILE *file = fopen(path, "a+");
     CHECK(file);
-    alarm(100); /* a report that does not come is seen */
+    alarm(600); /* a report that does not come is seen */
     begin();
     for (unsigned long i = 0; i < ROUNDS; i++) {
         CHECK((held[i] = malloc(MORE)) != NULL);
@@ -222,7 +222,7 @@ static void reports_of_children(void)
         pid_t pid = fork();
         CHECK(pid >= 0);
         if (pid == 0) {
-            alarm(30); /* a child that hangs ends, which the parent sees */
+            alarm(600); /* a child that hangs ends, which the parent sees */
             exit(0);
         }
         int status;

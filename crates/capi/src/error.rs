@@ -9,7 +9,7 @@ use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use tenalloc::{Error, OfflineError};
+use tenalloc::{Error, ForkOrder, OfflineError};
 
 /// Why a call failed: the library's own errors, and those of this boundary.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub enum Failure {
     Core(Error),
     /// Memory was not taken out of use.
     Offline(OfflineError),
+    /// A call around a fork was out of turn.
+    Fork(ForkOrder),
     /// A parameter was NULL that must not be; its name.
     Null(&'static str),
     /// A parameter had a value that it cannot have; its name.
@@ -46,12 +48,19 @@ impl From<OfflineError> for Failure {
     }
 }
 
+impl From<ForkOrder> for Failure {
+    fn from(error: ForkOrder) -> Self {
+        Self::Fork(error)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => Ok(()),
             Self::Core(error) => error.fmt(f),
             Self::Offline(error) => error.fmt(f),
+            Self::Fork(error) => error.fmt(f),
             Self::Null(name) => write!(f, "'{name}' must not be NULL"),
             Self::Value(name) => write!(f, "'{name}' has a value that it cannot have"),
             Self::Less(bytes) => write!(f, "no more than {bytes} bytes could be reclaimed"),
@@ -107,11 +116,9 @@ impl Failure {
                 Error::Exists => -17,
                 Error::WrongCache { .. } => -18,
                 Error::GroupRemoved | Error::CacheDestroyed => -19,
-                Error::BadName
-                | Error::BadSize { .. }
-                | Error::BadAlign { .. }
-                | Error::BadNode { .. }
-                | Error::ForkOrder => -22,
+                Error::BadName | Error::BadSize { .. } | Error::BadAlign { .. } | Error::BadNode { .. } => {
+                    -22
+                }
                 Error::Full { .. } => -28,
                 Error::DoubleFree { .. } => -114,
                 Error::Overwritten { .. } => -117,
@@ -120,7 +127,7 @@ impl Failure {
             Self::Offline(OfflineError::TimedOut { .. }) | Self::TimedOut => -110,
             Self::Offline(OfflineError::Cancelled) => -125,
             Self::Offline(OfflineError::NotThere) => -2,
-            Self::Null(_) | Self::Value(_) => -22,
+            Self::Null(_) | Self::Value(_) | Self::Fork(_) => -22,
             Self::Less(_) | Self::NoThread => -11,
             Self::Panic => -131,
         }

@@ -90,8 +90,6 @@ pub enum Error {
     },
     /// The cache serves a size class of `malloc`: it stays as long as the controller.
     SizeClass,
-    /// A call around a fork that is not this thread's turn: `fork_prepare` once, then `fork_parent` or `fork_child` once.
-    ForkOrder,
 }
 
 /// Bytes of a path, and children, that an error carries: with these an `Error` stays below the 128 bytes from which on
@@ -232,9 +230,6 @@ impl fmt::Display for Error {
             Self::SizeClass => {
                 f.write_str("the cache serves a size class: it stays as long as the controller")
             }
-            Self::ForkOrder => f.write_str(
-                "not this thread's turn: first prepare, once, then parent or child, once, in the same thread",
-            ),
         }
     }
 }

@@ -8,12 +8,27 @@
 //! What a thread had out without a lock stays out in the child: an object that it was freeing just then stays charged.
 
 use crate::controller::{Controller, Inner};
-use crate::error::{Error, Result};
 use crate::lru::lists::Lists;
 use crate::slab::cache::Record;
 use crate::sync::Raw;
+use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// A call around a fork that is not this thread's turn: `fork_prepare` once, then `fork_parent` or `fork_child` once.
+/// Nothing was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForkOrder;
+
+impl fmt::Display for ForkOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "not this thread's turn: first prepare, once, then parent or child, once, in the same thread",
+        )
+    }
+}
+
+impl core::error::Error for ForkOrder {}
 
 /// The thread that prepared a fork, by its number; 0: none. It is the same thread in the child.
 pub(crate) struct Forker(AtomicUsize);
@@ -33,9 +48,9 @@ impl Forker {
     }
 
     /// The fork is over. An error if this thread prepared none.
-    fn end(&self) -> Result<()> {
+    fn end(&self) -> Result<(), ForkOrder> {
         if !self.is_me() {
-            return Err(Error::ForkOrder);
+            return Err(ForkOrder);
         }
         self.0.store(0, Relaxed);
         Ok(())
@@ -99,15 +114,15 @@ impl Controller {
     /// controllers one after the other, and after the fork in the reverse order.
     ///
     /// # Errors
-    /// [`Error::ForkOrder`]: this thread has prepared a fork already. Nothing was done.
+    /// [`ForkOrder`]: this thread has prepared a fork already. Nothing was done.
     ///
     /// # Safety
     /// The thread holds no lock of this library (it is in no callback of it) and uses the controller for nothing until
     /// it has called [`fork_parent`](Self::fork_parent) or, in the child, [`fork_child`](Self::fork_child).
-    pub unsafe fn fork_prepare(&self) -> Result<()> {
+    pub unsafe fn fork_prepare(&self) -> Result<(), ForkOrder> {
         let inner = self.inner();
         if inner.forker.is_me() {
-            return Err(Error::ForkOrder);
+            return Err(ForkOrder);
         }
         inner.free_deferred();
         inner.upper_locks().into_iter().for_each(Raw::lock);
@@ -121,9 +136,9 @@ impl Controller {
     /// After a fork, in the process that forked.
     ///
     /// # Errors
-    /// [`Error::ForkOrder`]: this thread did not call [`fork_prepare`](Self::fork_prepare), or ended that fork already. Nothing
+    /// [`ForkOrder`]: this thread did not call [`fork_prepare`](Self::fork_prepare), or ended that fork already. Nothing
     /// was done.
-    pub fn fork_parent(&self) -> Result<()> {
+    pub fn fork_parent(&self) -> Result<(), ForkOrder> {
         let inner = self.inner();
         inner.forker.end()?;
         // SAFETY: all locks are held since `fork_prepare`.
@@ -139,12 +154,12 @@ impl Controller {
     /// reclaimer is not there: its thread was not copied.
     ///
     /// # Errors
-    /// [`Error::ForkOrder`]: this thread did not call [`fork_prepare`](Self::fork_prepare) before it was copied. Nothing was
+    /// [`ForkOrder`]: this thread did not call [`fork_prepare`](Self::fork_prepare) before it was copied. Nothing was
     /// done.
     ///
     /// # Safety
     /// This is the new process: what other threads hold and wait for is forgotten.
-    pub unsafe fn fork_child(&self) -> Result<()> {
+    pub unsafe fn fork_child(&self) -> Result<(), ForkOrder> {
         let inner = self.inner();
         inner.forker.end()?;
         crate::sync::forget_others();

@@ -84,6 +84,8 @@ pub use collections::GroupAlloc;
 pub use config::Config;
 pub use controller::Controller;
 pub use error::{Error, Limit, Result};
+#[cfg(not(feature = "loom"))]
+pub use fork::ForkOrder;
 #[cfg(feature = "std")]
 pub use global::Global;
 pub use group::{BelowHigh, Events, Group, GroupStat, OWNER_BYTES, Owner, PeakReader};

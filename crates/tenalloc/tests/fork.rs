@@ -4,7 +4,7 @@
 mod common;
 use common::Random;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
-use tenalloc::{CacheConfig, Config, Controller, Error, Group, ListLru, LruItem, Scanned, Shrink};
+use tenalloc::{CacheConfig, Config, Controller, ForkOrder, Group, ListLru, LruItem, Scanned, Shrink};
 
 /// Ends the other threads also where a check fails: a scope waits for them.
 struct Ends<'a>(&'a AtomicBool);
@@ -184,7 +184,7 @@ fn lists_and_shrinkers_are_free_in_both() {
 #[test]
 fn out_of_turn_nothing_happens() {
     let ctl = &Controller::new(Config::new()).unwrap();
-    let refused = Err(Error::ForkOrder);
+    let refused = Err(ForkOrder);
     assert_eq!(ctl.fork_parent(), refused);
     // SAFETY: in no callback. That `fork_child` does nothing out of turn is what this looks at.
     unsafe {

@@ -76,9 +76,9 @@ pub(crate) struct Inner {
     pub(crate) corrupted: AtomicU64,
     pub(crate) classes: Classes,
     pub(crate) reclaimers: Reclaimers,
+    pub(crate) chunks: Chunks,
     #[cfg(not(feature = "loom"))]
     pub(crate) forker: Forker,
-    pub(crate) chunks: Chunks,
 }
 
 const _: () = assert!(core::mem::offset_of!(Inner, signals) <= 64, "the first line");

@@ -9,10 +9,10 @@ use crate::library;
 use crate::report::{departed, turn};
 use crate::settings::Grouping;
 use crate::thread::{FORKS, OPEN, Thread};
-use crate::{serve, start, thread};
+use crate::{report, serve, start, thread};
 use core::ffi::{c_int, c_void};
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicI32, Ordering::*, compiler_fence};
 
 unsafe extern "C" {
     /// What pthread_atfork is made of; known to every glibc.
@@ -38,6 +38,10 @@ extern "C" fn prepare() {
         return;
     }
     let me = thread::me();
+    // First of all: a report that a signal asks for from here on would wait for what this thread has.
+    me.group.set(null());
+    me.window.store(FORKS, Relaxed);
+    compiler_fence(SeqCst);
     // SAFETY: no preconditions.
     PARENT.store(unsafe { libc::getpid() }, Relaxed);
     library::TABLE.lock();
@@ -45,15 +49,15 @@ extern "C" fn prepare() {
     // SAFETY: the thread is in no callback, and steps aside before it uses the controller.
     let prepared = unsafe { start::control().fork_prepare() };
     debug_assert_eq!(prepared, Ok(()), "`window` says whose turn it is");
-    me.group.set(null());
-    me.window.store(FORKS, Relaxed);
 }
 
-/// The window closes: all locks are free again.
+/// The window closes: all locks are free again, and what a signal asked for meanwhile is answered.
 fn done(me: &Thread) {
     departed::TABLE.unlock();
     library::TABLE.unlock();
     me.window.store(OPEN, Relaxed);
+    compiler_fence(SeqCst);
+    report::write_if_asked(me);
 }
 
 extern "C" fn parent() {

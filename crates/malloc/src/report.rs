@@ -44,9 +44,17 @@ extern "C" fn asked(_: i32) {
     }
 }
 
+/// For a thread that was where none can be written.
+#[inline]
+pub(crate) fn write_if_asked(me: &Thread) {
+    if turn::is_asked() {
+        write_asked(me);
+    }
+}
+
 /// Writes what was asked for, and what was asked for meanwhile, unless somebody else is at it.
 #[cold]
-pub(crate) fn write_asked(me: &Thread) {
+fn write_asked(me: &Thread) {
     if me.window.load(Relaxed) != OPEN {
         return;
     }

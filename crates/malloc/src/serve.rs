@@ -22,8 +22,8 @@ pub(crate) fn undisturbed<R>(me: &Thread, f: impl FnOnce() -> R) -> R {
     compiler_fence(SeqCst);
     let left = me.inside.load(Relaxed) - 1;
     me.inside.store(left, Relaxed);
-    if left == 0 && report::turn::is_asked() {
-        report::write_asked(me);
+    if left == 0 {
+        report::write_if_asked(me);
     }
     result
 }

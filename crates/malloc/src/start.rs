@@ -5,7 +5,7 @@ use crate::settings::{Grouping, Settings};
 use crate::{fork, report, stderr, tell, thread};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*, compiler_fence};
 use tenalloc::{Config, Controller, Group};
 
 struct Here {
@@ -91,6 +91,8 @@ fn once(state: &AtomicU8, f: impl Fn() -> bool) -> bool {
                 let done = f();
                 me.window.store(thread::OPEN, Relaxed);
                 state.store(if done { 2 } else { 0 }, Release);
+                compiler_fence(SeqCst);
+                report::write_if_asked(me);
                 return done;
             }
             Err(2) => return true,

@@ -69,6 +69,16 @@ fn a_storm_of_signals_ends_well() {
     }
 }
 
+#[test]
+fn who_is_asked_while_it_forks_reports_after_it() {
+    let program = program("forker", "threads.c");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report");
+    let target = format!("{},json,signal=USR1", file.display());
+    let (out, _) = run(preloaded(&program, &[("TENALLOC_REPORT", &target)]).arg("forker").arg(&file));
+    assert_eq!(out, "forker: done\n");
+}
+
 /// A fork comes while another thread writes, who is not in the child.
 #[test]
 fn a_child_reports_though_it_was_forked_within_a_report() {

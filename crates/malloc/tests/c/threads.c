@@ -213,6 +213,48 @@ static void reports(const char *path)
     coming_and_going();
 }
 
+static pthread_t forker;
+static atomic_ulong forks_begun, asked;
+
+static void *asks_who_forks(void *rounds)
+{
+    uint64_t random = 7;
+    for (unsigned long i = 1; i <= (unsigned long)rounds; i++) {
+        while (forks_begun < i) usleep(10);
+        for (uint64_t n = next_random(&random) % 400; n > 0; n--) (void)getppid(); /* some 0.1 us each */
+        CHECK(pthread_kill(forker, SIGUSR1) == 0);
+        asked = i;
+    }
+    return NULL;
+}
+
+/* A thread is asked for a report while it forks, and allocates nothing afterwards: the report comes. */
+static void reports_of_who_forks(const char *path)
+{
+    enum { ROUNDS = 60, MORE = 4 << 20 };
+    void *held[ROUNDS];
+    pthread_t thread;
+    FILE *file = fopen(path, "a+");
+    CHECK(file);
+    alarm(600);
+    forker = pthread_self();
+    CHECK(pthread_create(&thread, NULL, asks_who_forks, (void *)ROUNDS) == 0);
+    for (unsigned long i = 0; i < ROUNDS; i++) {
+        CHECK((held[i] = malloc(MORE)) != NULL);
+        forks_begun = i + 1;
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) _exit(0);
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+        while (asked <= i) usleep(10);
+        while (last_live(file) < (i + 1) * MORE) usleep(100);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    for (int i = 0; i < ROUNDS; i++) free(held[i]);
+    fclose(file);
+}
+
 /* Forks while another thread is asked for a report: the child's end has one nevertheless. */
 static void reports_of_children(void)
 {
@@ -257,6 +299,7 @@ int main(int argc, char **argv)
     else if (!strcmp(what, "forks")) forks(argc > 2 ? atoi(argv[2]) : 1000);
     else if (!strcmp(what, "signals")) signals();
     else if (!strcmp(what, "reports") && argc > 2) reports(argv[2]);
+    else if (!strcmp(what, "forker") && argc > 2) reports_of_who_forks(argv[2]);
     else if (!strcmp(what, "children")) reports_of_children();
     else if (!strcmp(what, "libraries")) libraries();
     else CHECK(!"known");

@@ -3,6 +3,9 @@
 //!
 //! The recorder takes over signals of its process, so the tests run one after the other.
 
+mod groups;
+
+use groups::{REMOVE, memory_groups, unique};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use std::fs;
 use std::path::Path;
@@ -54,33 +57,6 @@ fn script(folder: &Path) -> String {
 fn seconds_of(line: &str) -> Option<f64> {
     line.split_whitespace().nth(1)?.trim_end_matches(':').parse().ok()
 }
-
-/// The folder of the memory hierarchy, where new groups can be made in it.
-fn memory_groups() -> Option<&'static str> {
-    let found = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
-        .into_iter()
-        .find(|folder| Path::new(folder).join("cgroup.procs").exists());
-    let Some(folder) = found else {
-        println!("skipped: no cgroup hierarchy is mounted");
-        return None;
-    };
-    let tried = Path::new(folder).join(unique("tenalloc-try"));
-    if let Err(error) = fs::create_dir(&tried).and_then(|()| fs::remove_dir(&tried)) {
-        println!("skipped: no group can be made in {folder}: {error}");
-        return None;
-    }
-    Some(folder)
-}
-
-/// A name that no former run has left behind, though process ids come again.
-fn unique(name: &str) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-    format!("{name}-{}-{}", std::process::id(), now.as_nanos())
-}
-
-/// A function of the shell that removes a group, which may be said to be busy for a moment after its last task has ended.
-const REMOVE: &str =
-    r#"remove() { n=0; until rmdir "$1" 2> /dev/null; do n=$((n + 1)); [ $n -lt 5000 ] || return 1; done; }"#;
 
 #[test]
 fn a_command_in_a_group_of_its_own() {

@@ -10,7 +10,7 @@
 use crate::controller::{Controller, Inner};
 use crate::lru::lists::Lists;
 use crate::slab::cache::Record;
-use crate::sync::Raw;
+use crate::sync::{Raw, this_thread};
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -38,13 +38,8 @@ impl Forker {
         Self(AtomicUsize::new(0))
     }
 
-    fn me() -> usize {
-        // SAFETY: no preconditions.
-        unsafe { libc::pthread_self() as usize }
-    }
-
     fn is_me(&self) -> bool {
-        self.0.load(Relaxed) == Self::me()
+        self.0.load(Relaxed) == this_thread()
     }
 
     /// The fork is over. An error if this thread prepared none.
@@ -129,7 +124,7 @@ impl Controller {
         inner.areas.lock_all().keep();
         // SAFETY: all locks above are held.
         unsafe { inner.each_lower_lock(Raw::lock) };
-        inner.forker.0.store(Forker::me(), Relaxed);
+        inner.forker.0.store(this_thread(), Relaxed);
         Ok(())
     }
 

@@ -4,7 +4,10 @@
 //! The recorder takes over signals of its process, so the tests run one after the other.
 
 mod common;
+#[path = "../../record/tests/groups/mod.rs"]
+mod groups;
 
+use groups::{REMOVE, memory_groups, unique};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -27,33 +30,6 @@ fn recorded(folder: &Path, job: &str) -> Option<PathBuf> {
         result => Some(result.expect("a recording").folder),
     }
 }
-
-/// The folder of the memory hierarchy, where new groups can be made in it.
-fn memory_groups() -> Option<&'static str> {
-    let found = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
-        .into_iter()
-        .find(|folder| Path::new(folder).join("cgroup.procs").exists());
-    let Some(folder) = found else {
-        println!("skipped: no cgroup hierarchy is mounted");
-        return None;
-    };
-    let tried = Path::new(folder).join(unique("tenalloc-try"));
-    if let Err(error) = fs::create_dir(&tried).and_then(|()| fs::remove_dir(&tried)) {
-        println!("skipped: no group can be made in {folder}: {error}");
-        return None;
-    }
-    Some(folder)
-}
-
-/// A name that no former run has left behind, though process ids come again.
-fn unique(name: &str) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-    format!("{name}-{}-{}", std::process::id(), now.as_nanos())
-}
-
-/// A function of the shell that removes a group, which may be said to be busy for a moment after its last task has ended.
-const REMOVE: &str =
-    r#"remove() { n=0; until rmdir "$1" 2> /dev/null; do n=$((n + 1)); [ $n -lt 5000 ] || return 1; done; }"#;
 
 fn allocations(p: &Program, group: GroupId) -> impl Iterator<Item = &Op> {
     p.ops.iter().filter(move |op| op.kind == OpKind::Alloc && op.group == group)

@@ -14,8 +14,8 @@ static WRITER: AtomicPtr<Thread> = AtomicPtr::new(null_mut());
 /// A signal asked, and nobody began to answer.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Seconds that who ends the process waits for another thread's report: that thread may be stopped, or have left it by a
-/// longjmp.
+/// Seconds, and up to one more, that who can wait (at the end of the process, in `malloc_stats`) waits for another thread's
+/// report: that thread may be stopped, or have left it by a longjmp.
 const PATIENCE: i64 = 1;
 
 /// Leaves a note that a report is wanted.

@@ -123,23 +123,24 @@ impl<T> All<'_, T> {
             }
         })
     }
-}
 
-impl<T> All<'_, T> {
     /// Holds them on without this, until [`Areas::unlock_all`] or [`Areas::reset_in_child`]. As all locks are held then that
     /// the thread could take, its rank checks know nothing of these: another controller's are taken from the top.
     #[cfg(not(feature = "loom"))]
     pub(crate) fn keep(self) {
-        (0..self.0.cpus).for_each(|_| crate::sync::released(Rank::Cpu));
+        self.forget_ranks();
         core::mem::forget(self);
+    }
+
+    fn forget_ranks(&self) {
+        (0..self.0.cpus).for_each(|_| crate::sync::released(Rank::Cpu));
     }
 }
 
 impl<T> Drop for All<'_, T> {
     fn drop(&mut self) {
-        for _ in 0..self.0.cpus {
-            crate::sync::released(Rank::Cpu);
-        }
-        self.0.go_on_all();
+        self.forget_ranks();
+        // SAFETY: held until now.
+        unsafe { self.0.unlock_all() };
     }
 }

@@ -332,13 +332,8 @@ impl<T> Areas<T> {
     /// Lets go of all areas.
     ///
     /// # Safety
-    /// They are held, and [kept](All::keep).
-    #[cfg(not(feature = "loom"))]
+    /// The caller holds them.
     pub(crate) unsafe fn unlock_all(&self) {
-        self.go_on_all();
-    }
-
-    fn go_on_all(&self) {
         (0..self.cpus).rev().for_each(|cpu| Self::go_on(self.area(cpu)));
     }
 

@@ -5,6 +5,7 @@ use super::shrinker::{GENTLEST, Scanned, portion};
 use crate::controller::Inner;
 use crate::group::Group;
 use crate::group::knobs::{self, Event};
+use crate::sync::this_thread;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use core::time::Duration;
 
@@ -277,13 +278,8 @@ impl Reclaimers {
         )
     }
 
-    fn me() -> usize {
-        // SAFETY: no preconditions.
-        unsafe { libc::pthread_self() as usize }
-    }
-
     fn mine(&self) -> Option<&Entry> {
-        let me = Self::me();
+        let me = this_thread();
         self.0.iter().find(|entry| entry.thread.load(Relaxed) == me)
     }
 
@@ -294,7 +290,7 @@ impl Reclaimers {
     /// In the child of a fork: the other threads are not there.
     #[cfg(not(feature = "loom"))]
     pub(crate) fn reset_in_child(&self) {
-        let me = Self::me();
+        let me = this_thread();
         for entry in self.0.iter().filter(|entry| entry.thread.load(Relaxed) != me) {
             entry.thread.store(0, Relaxed);
         }
@@ -322,7 +318,7 @@ impl Reclaimers {
         if self.inside() {
             return None;
         }
-        let me = Self::me();
+        let me = this_thread();
         let free = |e: &&Entry| e.thread.compare_exchange(0, me, Relaxed, Relaxed).is_ok();
         let entry = self.0.iter().find(free)?;
         entry.start.store(start, Relaxed);

@@ -43,6 +43,12 @@ pub(crate) use ticket::Ticket;
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
+/// The thread that asks, by a number that no other living one has, never 0. In the child of a fork it is the same.
+pub(crate) fn this_thread() -> usize {
+    // SAFETY: no preconditions.
+    unsafe { libc::pthread_self() as usize }
+}
+
 /// `core`'s atomics, or loom's under the feature `loom`.
 pub(crate) mod atomic {
     #[cfg(not(feature = "loom"))]

@@ -36,6 +36,7 @@ pub(crate) use checked::{acquire, forget_others, release};
 #[cfg(all(debug_assertions, not(feature = "loom")))]
 mod checked {
     use super::Rank;
+    use crate::sync::this_thread;
     use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
     struct Thread {
@@ -60,8 +61,7 @@ mod checked {
 
     /// The slot of this thread; a dead thread's slot holds no locks, so its id may be taken over.
     fn me() -> Option<&'static Thread> {
-        // SAFETY: pthread_self has no preconditions.
-        let id = unsafe { libc::pthread_self() } as usize;
+        let id = this_thread();
         let start = (id >> 12).wrapping_mul(0x9e37_79b9) % SLOTS;
         for i in 0..64 {
             let t = &THREADS[(start + i) % SLOTS];
@@ -97,8 +97,7 @@ mod checked {
 
     /// In the child of a fork: the other threads are not there, and who has their ids next holds nothing.
     pub(crate) fn forget_others() {
-        // SAFETY: pthread_self has no preconditions.
-        let me = unsafe { libc::pthread_self() } as usize;
+        let me = this_thread();
         for t in THREADS.iter().filter(|t| !matches!(t.id.load(Relaxed), id if id == 0 || id == me)) {
             t.held.store(0, Relaxed);
             t.cpus.store(0, Relaxed);
